@@ -145,9 +145,9 @@ SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint_of_choices() {
 
 SWITCHYARD_COLD std::size_t catalog::unload_unused() {
   const std::scoped_lock replacing{replace_mutex_};
-  for (const auto& each : all_uses()) {
-    const std::scoped_lock lock{each->mutex};
-    if (each->user != nullptr) each->user->free_replaced();
+  for (const auto& mine : all_uses()) {
+    const std::scoped_lock lock{mine->mutex};
+    if (mine->user != nullptr) mine->user->free_replaced();
   }
   std::set<std::shared_ptr<module_store>> stores;
   {
@@ -155,7 +155,7 @@ SWITCHYARD_COLD std::size_t catalog::unload_unused() {
     stores = stores_;
   }
   std::size_t count = 0;
-  for (const auto& each : stores) count += each->unload_unused();
+  for (const auto& store : stores) count += store->unload_unused();
   return count;
 }
 
@@ -279,20 +279,20 @@ SWITCHYARD_COLD std::string catalog::why_absent(std::string_view target) {
 
 SWITCHYARD_COLD void catalog::report_settings() const {
   const environment& set = options_.settings;
-  for (const std::string& each : set.doubts) messages_->warn(each);
+  for (const std::string& doubt : set.doubts) messages_->warn(doubt);
   if (!options_.default_roots) return;
-  for (const std::string& each : set.path) {
+  for (const std::string& folder : set.path) {
     std::error_code problem;
-    if (std::filesystem::is_directory(each, problem)) continue;
-    messages_->warn("SWITCHYARD_PATH: " + each + ": " +
+    if (std::filesystem::is_directory(folder, problem)) continue;
+    messages_->warn("SWITCHYARD_PATH: " + folder + ": " +
                     (problem && !detail::is_absent(problem) ? problem.message() : "is no folder"));
   }
   if (set.forced.empty()) return;
   const std::vector<std::string> known = operators();
-  for (const forced_choice& each : set.forced) {
-    if (std::find(known.begin(), known.end(), each.operator_name) != known.end()) continue;
-    messages_->warn("SWITCHYARD_FORCE: no kernels of an operator '" + each.operator_name + "' are installed" +
-                    text::suggestion(each.operator_name, known) +
+  for (const forced_choice& forced : set.forced) {
+    if (std::find(known.begin(), known.end(), forced.operator_name) != known.end()) continue;
+    messages_->warn("SWITCHYARD_FORCE: no kernels of an operator '" + forced.operator_name +
+                    "' are installed" + text::suggestion(forced.operator_name, known) +
                     " (installed: " + (known.empty() ? std::string{"none"} : text::join(known)) + ")");
   }
 }
@@ -316,15 +316,15 @@ SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
   reload_report report;
   std::map<const operator_description*, operator_files> fresh;
   const std::vector<std::shared_ptr<use>> uses = all_uses();
-  for (const auto& each : uses) {
-    if (fresh.contains(each->op)) continue;
-    fresh.emplace(each->op, selectors_->refresh(*each->op, &each->target.driver()->properties(), report));
+  for (const auto& mine : uses) {
+    if (fresh.contains(mine->op)) continue;
+    fresh.emplace(mine->op, selectors_->refresh(*mine->op, &mine->target.driver()->properties(), report));
   }
-  for (const auto& each : uses) {
-    const std::scoped_lock lock{each->mutex};
-    if (each->user == nullptr) continue;
-    replace(*each, fresh[each->op], now, report);
-    each->user->free_replaced();
+  for (const auto& mine : uses) {
+    const std::scoped_lock lock{mine->mutex};
+    if (mine->user == nullptr) continue;
+    replace(*mine, fresh[mine->op], now, report);
+    mine->user->free_replaced();
   }
   if (!report.changed.empty()) reloads_.fetch_add(1, std::memory_order_relaxed);
   return report;

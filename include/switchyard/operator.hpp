@@ -92,8 +92,8 @@ template <operator_type Operator>
 /// Whether every former name is free again, and what it became exists.
 template <operator_type Operator>
 [[nodiscard]] constexpr bool former_names_are_sound() {
-  for (const former_name& each : Operator::formerly) {
-    if (has_name<Operator>(each.former) || !has_name<Operator>(each.name)) return false;
+  for (const former_name& renamed : Operator::formerly) {
+    if (has_name<Operator>(renamed.former) || !has_name<Operator>(renamed.name)) return false;
   }
   return true;
 }
@@ -108,9 +108,9 @@ template <operator_type Operator>
               ...);
     });
   };
-  for (const implied_axis& each : Operator::implied) {
-    const bool is_no = each.like == implied_axis::no;
-    if (!is_type(each.axis, is_no) || (!is_no && !is_type(each.like))) return false;
+  for (const implied_axis& implied : Operator::implied) {
+    const bool is_no = implied.like == implied_axis::no;
+    if (!is_type(implied.axis, is_no) || (!is_no && !is_type(implied.like))) return false;
   }
   return true;
 }

@@ -45,9 +45,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_builder::build() {
                                        : [this](const std::string& id) { return has_variant(id); };
   candidate_ids ids{*out_, is_installed, warned_};
   const std::vector<ranked_table> ranked = rank_tables(sources_.device, sources_.overlays, sources_.tables);
-  for (const ranked_table& each : ranked) {
-    out_->tables.push_back(each.source);
-    if (each.overlay) ++out_->overlay_count;
+  for (const ranked_table& entry : ranked) {
+    out_->tables.push_back(entry.source);
+    if (entry.overlay) ++out_->overlay_count;
   }
   add_denials_and_pins(ids, ranked);
   group_indexer binder{*out_, ids, ranked, warned_};
@@ -71,10 +71,10 @@ SWITCHYARD_FUNCTION void selector_builder::add_candidates() {
   }
   std::stable_sort(fitting_manifests.begin(), fitting_manifests.end(),
                    [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
-  for (const fitting& each : fitting_manifests) {
-    for (const variant& variant : each.from->variants) {
+  for (const fitting& offered : fitting_manifests) {
+    for (const variant& variant : offered.from->variants) {
       if (has_axes(*sources_.op, variant.type))
-        out_->candidates.push_back(make_candidate(variant, *each.from));
+        out_->candidates.push_back(make_candidate(variant, *offered.from));
     }
   }
   std::unordered_map<std::string, std::uint32_t> classes;
@@ -108,11 +108,11 @@ SWITCHYARD_FUNCTION candidate selector_builder::make_candidate(const variant& se
   out.fits = detail::find_exceeded(sources_.limits, served).empty();
   out.max_shared = sources_.device.attribute("shared_bytes_per_block");
   if (out.max_shared == 0) return out;  // not known
-  for (const launch& each : served.launches) {
-    if (each.is_fill) continue;
-    if (!each.shared_bytes.is_constant()) {
-      out.shared.push_back(&each.shared_bytes);
-    } else if (each.shared_bytes.evaluate({}).value > out.max_shared) {
+  for (const launch& launch : served.launches) {
+    if (launch.is_fill) continue;
+    if (!launch.shared_bytes.is_constant()) {
+      out.shared.push_back(&launch.shared_bytes);
+    } else if (launch.shared_bytes.evaluate({}).value > out.max_shared) {
       out.fits = false;
     }
   }
@@ -121,28 +121,28 @@ SWITCHYARD_FUNCTION candidate selector_builder::make_candidate(const variant& se
 
 SWITCHYARD_FUNCTION void selector_builder::add_denials_and_pins(candidate_ids& ids,
                                                                 const std::vector<ranked_table>& ranked) {
-  for (const ranked_table& each : ranked) {
-    if (each.rank != table_rank::this_device) continue;
-    for (const denial& denied : each.source->denials) {
+  for (const ranked_table& entry : ranked) {
+    if (entry.rank != table_rank::this_device) continue;
+    for (const denial& denied : entry.source->denials) {
       if (!has_axes(*sources_.op, denied.type)) continue;
       const auto* const found = ids.find(denied.variant);
       if (found == nullptr) {
-        ids.warn_unknown(each.source->path, denied.variant, "a denial");
+        ids.warn_unknown(entry.source->path, denied.variant, "a denial");
         continue;
       }
       const auto index = static_cast<std::uint32_t>(out_->denials.size());
-      out_->denials.push_back({denied.type, denied.reason, each.source->path});
+      out_->denials.push_back({denied.type, denied.reason, entry.source->path});
       for (const std::uint32_t i : *found) out_->candidates[i].denials.push_back(index);
     }
-    for (const pin& pinned : each.source->pins) {
+    for (const pin& pinned : entry.source->pins) {
       if (!has_axes(*sources_.op, pinned.type)) continue;
       const auto* const found = ids.find(pinned.variant);
       if (found == nullptr) {
-        ids.warn_unknown(each.source->path, pinned.variant, "a pin");
+        ids.warn_unknown(entry.source->path, pinned.variant, "a pin");
         continue;
       }
       out_->pins.push_back(
-          {*found, pinned.type, pinned.at, pinned.variant, pinned.reason, each.source->path});
+          {*found, pinned.type, pinned.at, pinned.variant, pinned.reason, entry.source->path});
     }
   }
 }

@@ -36,7 +36,7 @@ SWITCHYARD_FUNCTION void candidate_ids::warn_unknown(const std::string& table, c
   if (set_.candidates.empty() || is_installed_(id)) return;
   if (++unknown_[table] > max_unknown) return;
   std::vector<std::string_view> known;
-  for (const candidate& each : set_.candidates) known.emplace_back(each.variant->id);
+  for (const candidate& candidate : set_.candidates) known.emplace_back(candidate.variant->id);
   warned_.push_back(prefix_of(table) + entry + " names variant '" + id +
                     "', which no manifest of operator '" + std::string{set_.op->name} + "' has" +
                     text::suggestion(id, known) +

@@ -20,8 +20,8 @@ namespace switchyard {
 inline namespace v0 {
 
 SWITCHYARD_FUNCTION bool candidate::fits_problem(const evaluation& values) const noexcept {
-  for (const expression* each : shared) {
-    const integer_result bytes = each->evaluate(values);
+  for (const expression* value : shared) {
+    const integer_result bytes = value->evaluate(values);
     if (bytes.why != fault::none || bytes.value > max_shared) return false;
   }
   if (max_workspace == choice_limits::any_workspace) return true;

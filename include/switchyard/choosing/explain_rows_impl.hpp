@@ -47,12 +47,13 @@ SWITCHYARD_COLD std::string format_unmeasured(const operator_description& op,
                                               const std::vector<measured_values>& recorded,
                                               problem_view problem) {
   std::string out;
-  for (const measured_values& each : recorded) {
+  for (const measured_values& measured : recorded) {
     bool is_measured = false;
-    for (const std::int64_t value : each.values) is_measured = is_measured || value == problem[each.axis];
+    for (const std::int64_t value : measured.values)
+      is_measured = is_measured || value == problem[measured.axis];
     if (is_measured) continue;
     if (!out.empty()) out += ' ';
-    out += format_measured(op, each);
+    out += format_measured(op, measured);
   }
   return out;
 }

@@ -26,8 +26,8 @@ class measured_types {
   measured_types(const operator_description& op, const std::vector<axis_value>& type,
                  const std::vector<measured_values>& recorded)
       : op_{op}, values_(op.axes.size()) {
-    for (const axis_value& each : type) values_[each.axis] = {each.value};
-    for (const measured_values& each : recorded) values_[each.axis] = each.values;
+    for (const axis_value& held : type) values_[held.axis] = {held.value};
+    for (const measured_values& with : recorded) values_[with.axis] = with.values;
     for (std::size_t axis = 0; axis < op.axes.size(); ++axis) {
       if (axis < expression::max_axes_read && !values_[axis].empty()) known_ |= std::uint64_t{1} << axis;
     }

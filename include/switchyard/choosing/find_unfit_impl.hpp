@@ -115,8 +115,8 @@ SWITCHYARD_COLD bool unfit_finder::check_parameters(const std::vector<parameter>
 SWITCHYARD_COLD bool unfit_finder::check_map(const tensor_map_recipe& map) {
   if (!check_part(map.address)) return false;
   for (const auto* const list : {&map.extents, &map.stride_bytes, &map.box, &map.element_strides}) {
-    for (const expression& each : *list) {
-      if (!check_part(each)) return false;
+    for (const expression& value : *list) {
+      if (!check_part(value)) return false;
     }
   }
   return true;

@@ -65,9 +65,10 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
         into->envelope = ranked.source->match.envelope;
         add_dimensions(*into, ranked.source->match, programs_.back());
       }
-      for (const measured_values& each : rows.measured_with) {
+      for (const measured_values& measured : rows.measured_with) {
         // A condition that was added after the selector excludes none of their variants.
-        if (each.axis < set_.op->axes.size()) add_measured(into->measured_with, each.axis, each.values);
+        if (measured.axis < set_.op->axes.size())
+          add_measured(into->measured_with, measured.axis, measured.values);
       }
       add_rows(*into, number, rows, *ranked.source, t);
     }
@@ -90,12 +91,12 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
     if (a.type.size() != b.type.size()) return a.type.size() > b.type.size();
     return a.timed && !b.timed;
   });
-  for (indexed_group& each : groups_) {
-    index(each);
+  for (indexed_group& group : groups_) {
+    index(group);
     std::vector<std::uint32_t> listed;
-    for (const named_candidates& named : each.named)
+    for (const named_candidates& named : group.named)
       listed.insert(listed.end(), named.candidates.begin(), named.candidates.end());
-    each.uncompared = find_uncompared(set_, each.type, each.measured_with, listed);
+    group.uncompared = find_uncompared(set_, group.type, group.measured_with, listed);
   }
   return std::move(groups_);
 }
@@ -106,10 +107,10 @@ SWITCHYARD_FUNCTION void group_indexer::add_dimensions(indexed_group& into, cons
     if (match.axes[axis].metric != axis_metric::ignore)
       into.dimensions.push_back({match.axes[axis], axis, 0, {}});
   }
-  for (const match_feature& each : match.features) {
+  for (const match_feature& feature : match.features) {
     if (into.dimensions.size() == max_dimensions) break;
-    if (each.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, each.value))
-      into.dimensions.push_back({each.rule, no_index, program.add(folded(into, each.value)), {}});
+    if (feature.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, feature.value))
+      into.dimensions.push_back({feature.rule, no_index, program.add(folded(into, feature.value)), {}});
   }
   // If all are ignored, every row is equally near; an index still needs one dimension.
   if (into.dimensions.empty() && !into.axes.empty())
@@ -200,8 +201,8 @@ SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group&
   if (!first.fits || !first.shared.empty() || !first.denials.empty() ||
       first.max_workspace != choice_limits::any_workspace || !includes(group.type, first.variant->type))
     return {};
-  for (const condition& each : first.variant->conditions) {
-    expression value = folded(group, each.value);
+  for (const condition& condition : first.variant->conditions) {
+    expression value = folded(group, condition.value);
     if (value.is_constant() && value.evaluate({}).value != 0) continue;
     const std::uint32_t number = program.add(std::move(value));
     const auto known = std::find(group.conditions.begin(), group.conditions.end(), number);
@@ -241,7 +242,7 @@ SWITCHYARD_FUNCTION void group_indexer::add_costs(indexed_group& into, std::size
   const attribute_values& attributes =
       into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
   std::vector<std::int64_t> problem(set_.op->axes.size());
-  for (const axis_value& each : into.type) problem[each.axis] = each.value;
+  for (const axis_value& wanted : into.type) problem[wanted.axis] = wanted.value;
   for (std::size_t i = 0; i < into.axes.size(); ++i)
     problem[into.axes[i]] = into.at[row * into.axes.size() + i];
   const auto [first, count] = into.ranges[row];
@@ -256,7 +257,7 @@ SWITCHYARD_FUNCTION void group_indexer::add_costs(indexed_group& into, std::size
 SWITCHYARD_FUNCTION void group_indexer::index(indexed_group& group) const {
   const std::size_t dimensions = group.dimensions.size();
   std::vector<std::int64_t> problem(set_.op->axes.size());
-  for (const axis_value& each : group.type) problem[each.axis] = each.value;
+  for (const axis_value& wanted : group.type) problem[wanted.axis] = wanted.value;
   const auto go_to = [&](std::size_t row) {
     for (std::size_t i = 0; i < group.axes.size(); ++i)
       problem[group.axes[i]] = group.at[row * group.axes.size() + i];

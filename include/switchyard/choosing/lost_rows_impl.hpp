@@ -21,14 +21,14 @@ SWITCHYARD_COLD std::vector<lost_row> find_lost_rows(const selector& from, const
                                                      std::uint32_t row) {
   std::vector<lost_row> out;
   const std::uint32_t used = group.origins[row].table;
-  for (const indexed_group::repeated_row& each : group.repeated) {
-    if (each.used != row) continue;
-    const std::uint32_t number = each.lost.table;
+  for (const indexed_group::repeated_row& repeated : group.repeated) {
+    if (repeated.used != row) continue;
+    const std::uint32_t number = repeated.lost.table;
     const table& lost = *from.tables[number];
     std::string why = why_lost(lost, *from.tables[used]);
     if (used < from.overlay_count && number != used)
       why = format_date(lost) + (number < from.overlay_count ? ", a later overlay" : ", under an overlay");
-    out.push_back({lost.path, each.lost.group, each.lost.row, std::move(why)});
+    out.push_back({lost.path, repeated.lost.group, repeated.lost.row, std::move(why)});
   }
   return out;
 }

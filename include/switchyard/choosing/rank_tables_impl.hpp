@@ -55,7 +55,7 @@ SWITCHYARD_FUNCTION std::vector<ranked_table> rank_tables(
   };
   for (const auto& each : overlays) add(each, true);
   const auto first_of_others = static_cast<std::ptrdiff_t>(out.size());
-  for (const auto& each : tables) add(each, false);
+  for (const auto& one : tables) add(one, false);
   std::stable_sort(out.begin() + first_of_others, out.end(),
                    [](const ranked_table& a, const ranked_table& b) {
                      if (a.rank != b.rank) return a.rank < b.rank;

@@ -57,9 +57,9 @@ SWITCHYARD_FUNCTION choice selector::graded(choice out) noexcept {
 
 SWITCHYARD_FUNCTION choice selector::heuristic(problem_view problem, unusable_flags unusable) const noexcept {
   choice out;
-  for (const candidate_class& each : classes) {
-    if (!matches(each.type, problem)) continue;
-    for (const std::uint32_t index : each.candidates) {
+  for (const candidate_class& same_type : classes) {
+    if (!matches(same_type.type, problem)) continue;
+    for (const std::uint32_t index : same_type.candidates) {
       if (index >= out.variant) break;
       if (!admissible(index, problem, unusable)) continue;
       out.variant = index;
@@ -77,9 +77,9 @@ SWITCHYARD_FUNCTION std::uint32_t selector::least_cost(std::uint32_t first, prob
   const evaluation values{problem, device.attributes, {}, nullptr};
   std::uint32_t best = first;
   double least = candidates[first].variant->time_at(values);
-  for (const candidate_class& each : classes) {
-    if (!matches(each.type, problem)) continue;
-    for (const std::uint32_t index : each.candidates) {
+  for (const candidate_class& same_type : classes) {
+    if (!matches(same_type.type, problem)) continue;
+    for (const std::uint32_t index : same_type.candidates) {
       const variant& of = *candidates[index].variant;
       if (index == best || !of.has_time()) continue;
       const double cost = of.time_at(values);

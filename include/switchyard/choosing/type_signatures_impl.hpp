@@ -13,24 +13,24 @@ namespace switchyard {
 inline namespace v0 {
 
 SWITCHYARD_FUNCTION void type_signatures::add(const std::vector<axis_value>& type) {
-  for (const axis_value& each : type) {
+  for (const axis_value& wanted : type) {
     std::size_t at = 0;
-    while (at < axes_.size() && axes_[at].axis != each.axis) ++at;
-    if (at == axes_.size()) axes_.push_back({each.axis, {}});
+    while (at < axes_.size() && axes_[at].axis != wanted.axis) ++at;
+    if (at == axes_.size()) axes_.push_back({wanted.axis, {}});
     std::vector<std::int64_t>& values = axes_[at].values;
-    const std::size_t place = count_below(values, each.value);
-    if (place == values.size() || values[place] != each.value)
-      values.insert(values.begin() + static_cast<std::ptrdiff_t>(place), each.value);
+    const std::size_t place = count_below(values, wanted.value);
+    if (place == values.size() || values[place] != wanted.value)
+      values.insert(values.begin() + static_cast<std::ptrdiff_t>(place), wanted.value);
   }
 }
 
 SWITCHYARD_FUNCTION type_signature type_signatures::of(problem_view problem) const noexcept {
   type_signature out;
-  for (const named_axis& each : axes_) {
-    if (each.axis < own_axes_) {
-      out.values[each.axis] = number_of(each, problem[each.axis]);
-    } else if (problem[each.axis] != 0) {
-      out.conditions |= bit_of(each.axis);
+  for (const named_axis& named : axes_) {
+    if (named.axis < own_axes_) {
+      out.values[named.axis] = number_of(named, problem[named.axis]);
+    } else if (problem[named.axis] != 0) {
+      out.conditions |= bit_of(named.axis);
     }
   }
   return out;
@@ -43,8 +43,8 @@ SWITCHYARD_FUNCTION bool type_signatures::holds(const std::vector<axis_value>& t
       if (((signature.conditions & bit_of(wanted.axis)) != 0) != (wanted.value != 0)) return false;
       continue;
     }
-    for (const named_axis& each : axes_) {
-      if (each.axis == wanted.axis && number_of(each, wanted.value) != signature.values[each.axis])
+    for (const named_axis& named : axes_) {
+      if (named.axis == wanted.axis && number_of(named, wanted.value) != signature.values[named.axis])
         return false;
     }
   }

@@ -47,8 +47,8 @@ inline constexpr load_failure_range load_failures[] = {
 
 /// What a failed load's status means. A status that the table lacks is the blob's fault.
 [[nodiscard]] constexpr load_failure classify_load_failure(int code) noexcept {
-  for (const detail::load_failure_range& each : detail::load_failures) {
-    if (code >= each.first && code <= each.last) return each.meaning;
+  for (const detail::load_failure_range& range : detail::load_failures) {
+    if (code >= range.first && code <= range.last) return range.meaning;
   }
   return {};
 }

@@ -22,8 +22,8 @@ inline namespace v0 {
 SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::add(expression value) {
   const auto number = static_cast<std::uint32_t>(expressions_.size());
   std::vector<std::uint32_t>& alike = by_hash_[hash_of(value.program())];
-  for (const std::uint32_t each : alike) {
-    if (expressions_[each] == value) return each;
+  for (const std::uint32_t other : alike) {
+    if (expressions_[other] == value) return other;
   }
   alike.push_back(number);
   const std::size_t before = values_.size();
@@ -87,11 +87,11 @@ SWITCHYARD_FUNCTION joint_program joint_program_builder::build() {
 SWITCHYARD_FUNCTION std::uint64_t joint_program_builder::hash_of(
     std::span<const detail::instruction> program) noexcept {
   std::uint64_t sum = program.size();
-  for (const detail::instruction& each : program) {
-    sum = (sum ^ static_cast<std::uint64_t>(each.code) ^ static_cast<std::uint64_t>(each.from) << 8U ^
-           std::uint64_t{each.index} << 16U) *
+  for (const detail::instruction& instruction : program) {
+    sum = (sum ^ static_cast<std::uint64_t>(instruction.code) ^
+           static_cast<std::uint64_t>(instruction.from) << 8U ^ std::uint64_t{instruction.index} << 16U) *
           0x9e3779b97f4a7c15U;
-    sum = (sum ^ sum >> 32U ^ static_cast<std::uint64_t>(each.integer)) * 0xd1342543de82ef95U;
+    sum = (sum ^ sum >> 32U ^ static_cast<std::uint64_t>(instruction.integer)) * 0xd1342543de82ef95U;
   }
   return sum;
 }

@@ -88,8 +88,8 @@ SWITCHYARD_FUNCTION void expression::push_known(const detail::instruction& step,
   if (step.from == detail::operand::attribute)
     return to.push(detail::operand::constant, 0, attributes[step.index]);
   if (step.from == detail::operand::axis) {
-    for (const axis_value& each : axes) {
-      if (each.axis == step.index) return to.push(detail::operand::constant, 0, each.value);
+    for (const axis_value& wanted : axes) {
+      if (wanted.axis == step.index) return to.push(detail::operand::constant, 0, wanted.value);
     }
   }
   to.push(step.from, step.index, step.integer);

@@ -38,8 +38,8 @@ SWITCHYARD_FUNCTION const symbol* scope::find(std::string_view name) const noexc
   for (std::size_t i = names_.size(); i-- > 0;) {
     if (names_[i].name == name) return &names_[i].meaning;
   }
-  for (const named& each : former_) {
-    if (each.name == name) return &each.meaning;
+  for (const named& known : former_) {
+    if (known.name == name) return &known.meaning;
   }
   return nullptr;
 }

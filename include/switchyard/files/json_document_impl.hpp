@@ -23,7 +23,7 @@ namespace detail {
 SWITCHYARD_FUNCTION void take_apart(
     nlohmann::json& value) noexcept {  // NOLINT(misc-no-recursion): as deep as it nests
   if (!value.is_structured() || value.empty()) return;
-  for (nlohmann::json& each : value) take_apart(each);
+  for (nlohmann::json& element : value) take_apart(element);
   value.clear();
 }
 

@@ -33,7 +33,8 @@ class known_files {
   /// `reader.warn(text)` takes warnings.
   template <class Reader>
   [[nodiscard]] contents refresh(const file_listing& found, const Reader& reader, reload_report& report) {
-    for (const file_listing::obstacle& each : found.obstacles) say_obstacle(each.path, each.problem, reader);
+    for (const file_listing::obstacle& obstacle : found.obstacles)
+      say_obstacle(obstacle.path, obstacle.problem, reader);
     contents out;
     std::map<std::string, entry> kept;
     std::vector<std::string> order;

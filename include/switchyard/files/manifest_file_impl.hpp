@@ -54,9 +54,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest> manifest_file::read(const en
     out->variants.reserve(entries.size());
     detail::variant_list variants{*op_, *out, shared ? &*shared : nullptr};
     warnings repeated;
-    for (const std::uint32_t each : entries) {
-      warnings& said = known_.is_first_read(each) ? warned : repeated;
-      file_->parse_entry(each, said,
+    for (const std::uint32_t entry : entries) {
+      warnings& said = known_.is_first_read(entry) ? warned : repeated;
+      file_->parse_entry(entry, said,
                          [&](const json_place& place, std::size_t) { variants.add(place, said); });
     }
     return out;

@@ -14,8 +14,8 @@ namespace switchyard {
 inline namespace v0 {
 
 SWITCHYARD_FUNCTION bool matches(const std::vector<axis_value>& wanted, problem_view problem) noexcept {
-  for (const axis_value& each : wanted) {
-    if (problem[each.axis] != each.value) return false;
+  for (const axis_value& required : wanted) {
+    if (problem[required.axis] != required.value) return false;
   }
   return true;
 }
@@ -48,8 +48,8 @@ SWITCHYARD_FUNCTION std::string format_config(const variant& of) {
 
 SWITCHYARD_FUNCTION std::string blob_fingerprint(const variant& of) {
   std::string out;
-  for (const launch& each : of.launches) {
-    if (!each.is_fill) out += each.sha256.substr(0, 16);
+  for (const launch& launch : of.launches) {
+    if (!launch.is_fill) out += launch.sha256.substr(0, 16);
   }
   return out;
 }

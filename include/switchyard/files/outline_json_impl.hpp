@@ -18,8 +18,8 @@ inline namespace v0 {
 
 SWITCHYARD_FUNCTION std::string_view json_outline::value(std::string_view text,
                                                          std::string_view key) const noexcept {
-  for (const member& each : members) {
-    if (each.key.in(text) == key) return each.value.in(text);
+  for (const member& one : members) {
+    if (one.key.in(text) == key) return one.value.in(text);
   }
   return {};
 }

@@ -59,7 +59,7 @@ class outlined_file {
   /// Calls `visit` with the id of each element that has one, whatever else is in it.
   template <class Visitor>
   void for_each_id(const Visitor& visit) const {
-    for (const json_outline::element& each : outline_.elements) visit_id(each.id, visit);
+    for (const json_outline::element& element : outline_.elements) visit_id(element.id, visit);
     for (const entry& each : entries_) visit_id(each.id, visit);
   }
 

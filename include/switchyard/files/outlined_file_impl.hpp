@@ -27,21 +27,21 @@ SWITCHYARD_FUNCTION outlined_file::outlined_file(std::string text, std::string p
   if (!outline_json(text_, list_, outline_)) refuse();
   std::string reduced = "{";
   std::size_t lists = 0;
-  for (const json_outline::member& each : outline_.members) {
-    const std::string_view key = each.key.in(text_);
-    if (key != list_ && string_in({each.key.begin - 1, each.key.end + 1}) == list_) {
+  for (const json_outline::member& member : outline_.members) {
+    const std::string_view key = member.key.in(text_);
+    if (key != list_ && string_in({member.key.begin - 1, member.key.end + 1}) == list_) {
       (void)json_document{text_, path_};  // says that the key stands twice, if it does
       throw file_error{error_code::malformed_json, path_ + ": the key \"" + text::shortened(key, 60) +
                                                        "\" is spelt with an escape; write it without"};
     }
     if (key == list_) {
       if (++lists > 1) refuse();
-      has_list_ = each.value.in(text_).front() == '[';
+      has_list_ = member.value.in(text_).front() == '[';
       if (has_list_) continue;  // else whoever reads the head objects
     }
     if (reduced.size() > 1) reduced += ',';
     ((reduced += '"') += key) += "\":";
-    reduced += each.value.in(text_);
+    reduced += member.value.in(text_);
   }
   head_ = json_document{reduced += '}', path_};
 }
@@ -90,8 +90,8 @@ SWITCHYARD_FUNCTION std::optional<std::uint32_t> outlined_file::read_type_of(
     const json_document document{owner, path_, pointer};
     std::vector<axis_value> type = detail::read_served_type(json_place{document.value(), path_, pointer}, op);
     std::string key;
-    for (const axis_value& each : type)
-      key += std::to_string(each.axis) + '=' + std::to_string(each.value) + ' ';
+    for (const axis_value& wanted : type)
+      key += std::to_string(wanted.axis) + '=' + std::to_string(wanted.value) + ' ';
     const auto [found, is_new] = same.try_emplace(key, static_cast<std::uint32_t>(types_.size()));
     if (is_new) types_.push_back(std::move(type));
     return found->second;

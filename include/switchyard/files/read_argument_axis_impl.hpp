@@ -47,7 +47,7 @@ SWITCHYARD_FUNCTION scope make_scope(const operator_description& op) {
   for (std::size_t i = 0; i < op.own_axes(); ++i) {
     names.add(op.axes[i].name, {symbol::source::axis, static_cast<std::uint32_t>(i), 0, 0, false});
   }
-  for (const former_name& each : op.formerly) names.add_former(each.former, each.name);
+  for (const former_name& renamed : op.formerly) names.add_former(renamed.former, renamed.name);
   return names;
 }
 
@@ -137,11 +137,11 @@ SWITCHYARD_FUNCTION std::uint32_t find_condition(const operator_description& op,
 }
 
 SWITCHYARD_FUNCTION argument_names::argument_names(const operator_description& op) {
-  for (const field_description& each : op.fields) {
-    if (find_axis(op, each.name) >= op.own_axes()) names_.insert(each.name);
+  for (const field_description& field : op.fields) {
+    if (find_axis(op, field.name) >= op.own_axes()) names_.insert(field.name);
   }
-  for (const former_name& each : op.formerly) {
-    if (names_.contains(each.name)) names_.insert(each.former);
+  for (const former_name& renamed : op.formerly) {
+    if (names_.contains(renamed.name)) names_.insert(renamed.former);
   }
 }
 

@@ -72,11 +72,11 @@ SWITCHYARD_FUNCTION std::uint32_t read_axis_name(const json_place& place, const 
 }
 
 SWITCHYARD_FUNCTION void check_given_once(const json_place& object, const operator_description& op) {
-  for (const former_name& each : op.formerly) {
-    if (!object.has(std::string{each.former}.c_str())) continue;
+  for (const former_name& renamed : op.formerly) {
+    if (!object.has(std::string{renamed.former}.c_str())) continue;
     for (const auto& [other, unused] : object.object()) {
-      if (other == each.former || current_name(op, other) != each.name) continue;
-      object.fail("'" + std::string{each.former} + "' is a former name of '" + std::string{each.name} +
+      if (other == renamed.former || current_name(op, other) != renamed.name) continue;
+      object.fail("'" + std::string{renamed.former} + "' is a former name of '" + std::string{renamed.name} +
                   "', so '" + other + "' gives the same axis again; remove one of the two");
     }
   }
@@ -84,8 +84,8 @@ SWITCHYARD_FUNCTION void check_given_once(const json_place& object, const operat
 
 SWITCHYARD_FUNCTION const axis_value* find_in_type(const std::vector<axis_value>& type,
                                                    std::uint32_t axis) noexcept {
-  for (const axis_value& each : type) {
-    if (each.axis == axis) return &each;
+  for (const axis_value& wanted : type) {
+    if (wanted.axis == axis) return &wanted;
   }
   return nullptr;
 }
@@ -118,10 +118,10 @@ SWITCHYARD_FUNCTION void insert_in_type(std::vector<axis_value>& type, axis_valu
 SWITCHYARD_FUNCTION std::vector<axis_value> read_served_type(const json_place& owner,
                                                              const operator_description& op) {
   std::vector<axis_value> type = read_type(owner, op);
-  for (const implied_axis& each : op.implied) {
-    if (each.like == implied_axis::no) continue;
-    const std::uint32_t axis = find_axis(op, each.axis);
-    const axis_value* const like = find_in_type(type, find_axis(op, each.like));
+  for (const implied_axis& implied : op.implied) {
+    if (implied.like == implied_axis::no) continue;
+    const std::uint32_t axis = find_axis(op, implied.axis);
+    const axis_value* const like = find_in_type(type, find_axis(op, implied.like));
     if (like == nullptr || find_in_type(type, axis) != nullptr) continue;
     insert_in_type(type, {axis, like->value});
   }

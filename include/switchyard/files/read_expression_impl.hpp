@@ -56,7 +56,7 @@ SWITCHYARD_FUNCTION bool expression_reader::set_config(const std::vector<config_
       std::equal(config.begin(), config.end(), config_.begin(), config_.end(),
                  [](const config_entry& a, const config_entry& b) { return a.name == b.name; });
   names_.truncate(own_begin_);
-  for (const config_entry& each : config) names_.add_constant(each.name, each.value);
+  for (const config_entry& entry : config) names_.add_constant(entry.name, entry.value);
   config_ = config;
   if (!same_names) parsed_.clear();  // a name may hide an axis
   return same_names;

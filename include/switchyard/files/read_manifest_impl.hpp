@@ -132,17 +132,17 @@ SWITCHYARD_FUNCTION void manifest_reader::read_conditions(const inherited_place&
 }
 
 SWITCHYARD_FUNCTION void manifest_reader::imply_conditions(variant& out) const {
-  for (const implied_axis& each : op_.implied) {
-    const bool is_named = find_in_type(out.type, find_axis(op_, each.axis)) != nullptr ||
+  for (const implied_axis& implied : op_.implied) {
+    const bool is_named = find_in_type(out.type, find_axis(op_, implied.axis)) != nullptr ||
                           std::any_of(out.conditions.begin(), out.conditions.end(), [&](const auto& one) {
-                            return one.text.find(each.axis) != std::string::npos;
+                            return one.text.find(implied.axis) != std::string::npos;
                           });
     if (is_named) continue;
-    if (each.like == implied_axis::no) {
-      insert_in_type(out.type, {find_axis(op_, each.axis), 0});
+    if (implied.like == implied_axis::no) {
+      insert_in_type(out.type, {find_axis(op_, implied.axis), 0});
       continue;
     }
-    std::string text = std::string{each.axis} + " == " + std::string{each.like};
+    std::string text = std::string{implied.axis} + " == " + std::string{implied.like};
     expression value = expression::parse(text, expressions_.plain_names());
     out.conditions.push_back({std::move(text), std::move(value)});
   }

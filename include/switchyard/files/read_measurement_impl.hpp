@@ -91,8 +91,8 @@ class measurement_reader {
     take_member(value, "celsius", [&](const json& of) { return take_range(of, out_.clocks.celsius); });
     take_member(value, "limited_by", [&](const json& of) {
       if (!of.is_array()) return false;
-      for (const json& each : of) {
-        if (each.is_string()) out_.clocks.limited_by.push_back(each.get<std::string>());
+      for (const json& element : of) {
+        if (element.is_string()) out_.clocks.limited_by.push_back(element.get<std::string>());
       }
       return true;
     });
@@ -151,8 +151,8 @@ SWITCHYARD_COLD std::vector<measurement> read_measurements(const nlohmann::json&
   out.push_back(detail::measurement_reader::read(*measured));
   const auto before = measured->find("before");
   if (before == measured->end() || !before->is_array()) return out;
-  for (const nlohmann::json& each : *before) {
-    if (each.is_object()) out.push_back(detail::measurement_reader::read(each));
+  for (const nlohmann::json& element : *before) {
+    if (element.is_object()) out.push_back(detail::measurement_reader::read(element));
   }
   return out;
 }

@@ -170,15 +170,15 @@ SWITCHYARD_COLD file_listing list_tables(const search_path& path, std::string_vi
 
 SWITCHYARD_COLD file_listing list_overlays(const search_path& path, std::string_view operator_name) {
   file_listing out;
-  for (const std::string& each : path.overlays) {
+  for (const std::string& overlay : path.overlays) {
     std::error_code problem;
-    if (std::filesystem::is_directory(each, problem)) {
-      detail::list_json(each, out);
-      detail::list_json(each + "/" + std::string{operator_name}, out);
+    if (std::filesystem::is_directory(overlay, problem)) {
+      detail::list_json(overlay, out);
+      detail::list_json(overlay + "/" + std::string{operator_name}, out);
     } else if (problem && !detail::is_absent(problem)) {
-      out.obstacles.push_back({each, problem});
+      out.obstacles.push_back({overlay, problem});
     } else {
-      out.files.push_back(each);
+      out.files.push_back(overlay);
     }
   }
   return out;

@@ -45,9 +45,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table> table_file::read(const entry_li
     detail::table_reader reader{*op_, said};
     reader.read_blobs({file_->head(), path()}, said);
     out->groups.reserve(entries.size());
-    for (const std::uint32_t each : entries) {
-      warnings& to = known_.is_first_read(each) ? warned : said;
-      file_->parse_entry(each, to, [&](const json_place& place, std::size_t index) {
+    for (const std::uint32_t entry : entries) {
+      warnings& to = known_.is_first_read(entry) ? warned : said;
+      file_->parse_entry(entry, to, [&](const json_place& place, std::size_t index) {
         reader.add_group(place, index, *out, to);
       });
     }

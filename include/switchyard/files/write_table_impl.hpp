@@ -33,7 +33,7 @@ SWITCHYARD_COLD std::string table_writer::write(std::span<const measurement> mea
   write_pins();
   out_ += "  \"groups\": [";
   std::vector<const row_group*> groups;
-  for (const row_group& each : table_.groups) groups.push_back(&each);
+  for (const row_group& group : table_.groups) groups.push_back(&group);
   std::stable_sort(groups.begin(), groups.end(), [](const row_group* a, const row_group* b) {
     return std::lexicographical_compare(a->type.begin(), a->type.end(), b->type.begin(), b->type.end(),
                                         [](const axis_value& x, const axis_value& y) {
@@ -84,8 +84,8 @@ SWITCHYARD_COLD void table_writer::write_match() {
     out_ += (first ? "" : ", ") + text::quote_json(op_.axes[i].name) + ": " + rule_of(table_.match.axes[i]);
     first = false;
   }
-  for (const match_feature& each : table_.match.features) {
-    out_ += (first ? "" : ", ") + text::quote_json(each.text) + ": " + rule_of(each.rule);
+  for (const match_feature& feature : table_.match.features) {
+    out_ += (first ? "" : ", ") + text::quote_json(feature.text) + ": " + rule_of(feature.rule);
     first = false;
   }
   out_ += "},\n  \"neighbours\": " + std::to_string(table_.match.neighbours) +

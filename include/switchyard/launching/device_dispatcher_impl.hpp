@@ -133,9 +133,9 @@ SWITCHYARD_FUNCTION std::size_t device_dispatcher::prepare_again(operator_state&
     changes = prepared_.changes();
   }
   const std::size_t share = detail::kept_ranges::share_of_each(all);
-  for (const auto& each : all) {
+  for (const auto& prepared_before : all) {
     try {
-      (void)detail::load_ranges(fresh, *each, share);
+      (void)detail::load_ranges(fresh, *prepared_before, share);
     } catch (const error&) {
       // A call in the range meets the error itself.
     }

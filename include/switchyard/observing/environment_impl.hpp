@@ -45,8 +45,8 @@ SWITCHYARD_COLD environment environment::read() {
 }
 
 SWITCHYARD_COLD std::string environment::forced_for(std::string_view operator_name) const {
-  for (const forced_choice& each : forced) {
-    if (each.operator_name == operator_name) return each.wanted;
+  for (const forced_choice& one : forced) {
+    if (one.operator_name == operator_name) return one.wanted;
   }
   return {};
 }

@@ -95,7 +95,7 @@ SWITCHYARD_COLD void log::write_all(std::string_view rest) {
 
 SWITCHYARD_COLD std::uint64_t log::total() const noexcept {
   std::uint64_t sum = 0;
-  for (const auto& each : counts_) sum += each.load(std::memory_order_relaxed);
+  for (const auto& counted : counts_) sum += counted.load(std::memory_order_relaxed);
   return sum;
 }
 

@@ -79,8 +79,8 @@ struct row_stride {
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string wrong_rows(std::int64_t rows, std::int64_t columns,
                                                                       std::initializer_list<row_stride> all) {
   std::string out = wrong_dimension({{"columns", columns}, {"rows", rows}});
-  for (const row_stride& each : all) {
-    if (out.empty()) out = wrong_dimension({{"rows", rows, each.name, each.stride, each.is_used}});
+  for (const row_stride& row : all) {
+    if (out.empty()) out = wrong_dimension({{"rows", rows, row.name, row.stride, row.is_used}});
   }
   return out;
 }

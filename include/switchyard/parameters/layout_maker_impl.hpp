@@ -203,9 +203,9 @@ SWITCHYARD_FUNCTION void layout_maker::add_map(const tensor_map_recipe& recipe, 
 
 SWITCHYARD_FUNCTION void layout_maker::lay_out_per_call_axes() {
   std::vector<bool> is_read(from_.op->axes.size());
-  for (const per_call_value& each : out_->per_call) {
-    if (each.from != per_call_value::source::integer) continue;
-    const expression value = folded(*each.value);
+  for (const per_call_value& per_call : out_->per_call) {
+    if (per_call.from != per_call_value::source::integer) continue;
+    const expression value = folded(*per_call.value);
     for (std::uint32_t axis = 0; axis < is_read.size(); ++axis)
       is_read[axis] = is_read[axis] || value.reads_axis(axis);
   }
@@ -220,27 +220,27 @@ SWITCHYARD_FUNCTION void layout_maker::lay_out_keys() {
   launch_layout& out = *out_;
   std::vector<bool> is_read(from_.op->fields.size());
   const auto add = [&](std::uint32_t field) { is_read[field] = true; };
-  for (const tensor_map_recipe* const each : out.maps) {
+  for (const tensor_map_recipe* const recipe : out.maps) {
     tensor_map_request unused;
-    visit_parts(*each, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
+    visit_parts(*recipe, unused, [&](const expression& value, auto&) { value.for_each_field(add); });
   }
   out.map_key = make_argument_key(*from_.op, is_read);
   bool has_address = false;
-  for (const per_call_value& each : out.per_call) {
-    out.has_workspace = out.has_workspace || each.from == per_call_value::source::workspace;
+  for (const per_call_value& per_call : out.per_call) {
+    out.has_workspace = out.has_workspace || per_call.from == per_call_value::source::workspace;
     std::uint32_t alone = no_index;
-    if (each.from == per_call_value::source::field) {
-      alone = each.index;
+    if (per_call.from == per_call_value::source::field) {
+      alone = per_call.index;
       add(alone);
-    } else if (each.value != nullptr) {
-      const expression value = folded(*each.value);
+    } else if (per_call.value != nullptr) {
+      const expression value = folded(*per_call.value);
       alone = per_call_compiler::field_alone(value);
       value.for_each_field(add);
     }
     has_address = has_address || (alone != no_index && from_.op->fields[alone].kind == value_kind::pointer);
   }
   if (out.has_per_call_grid) {
-    for (const expression& each : out.grid) each.for_each_field(add);
+    for (const expression& extent : out.grid) extent.for_each_field(add);
   }
   if (out.masks.empty()) return;  // nothing is in the parameter block
   // Without maps a parameter block with addresses is made as fast as it is found, and addresses are many.

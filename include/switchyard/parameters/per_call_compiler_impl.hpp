@@ -24,7 +24,7 @@ namespace detail {
 SWITCHYARD_FUNCTION std::unique_ptr<per_call_program> per_call_compiler::compile(
     std::span<const axis_value> axes, std::size_t read, std::span<const std::int64_t> attributes) {
   auto out = std::make_unique<per_call_program>();
-  for (const axis_value& each : axes.last(read)) out->axes.push_back(each.value);
+  for (const axis_value& wanted : axes.last(read)) out->axes.push_back(wanted.value);
   out->values.resize(per_call_.size());
   for (std::size_t i = 0; i < per_call_.size(); ++i) {
     const per_call_value& each = per_call_[i];
@@ -234,8 +234,8 @@ SWITCHYARD_FUNCTION void per_call_compiler::take_moves(per_call_program& out) {
   std::array<std::vector<per_call_move>, per_call_moves::kinds> moves;
   std::vector<per_call_limit> limits;
   std::vector<per_call_step> others;
-  for (const per_call_step& each : out.steps) {
-    if (!add_moves(moves, limits, each)) others.push_back(each);
+  for (const per_call_step& step : out.steps) {
+    if (!add_moves(moves, limits, step)) others.push_back(step);
   }
   std::vector<per_call_move> all;
   std::array<std::uint32_t, per_call_moves::kinds> ends{};

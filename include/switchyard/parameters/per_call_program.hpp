@@ -114,8 +114,8 @@ struct per_call_program {
 
   /// Whether each call needs the interpreter. Others need it where a value does not fit.
   [[nodiscard]] bool interprets() const noexcept {
-    for (const per_call_step& each : steps) {
-      if (each.does == per_call_step::action::interpret) return true;
+    for (const per_call_step& step : steps) {
+      if (step.does == per_call_step::action::interpret) return true;
     }
     return false;
   }
@@ -173,10 +173,10 @@ template <class Addresses>
     const void* const address = address_of(at->from);
     __builtin_memcpy(parameter_block + at->to, &address, sizeof address);
   }
-  for (const per_call_limit& each : moves.limits) {
-    const std::uint32_t value = load_as<std::uint32_t>(arguments + each.from) ^ each.sign;
-    const std::uint32_t least = (value < each.most ? value : each.most) ^ each.sign;
-    __builtin_memcpy(parameter_block + each.to, &least, sizeof least);
+  for (const per_call_limit& limit : moves.limits) {
+    const std::uint32_t value = load_as<std::uint32_t>(arguments + limit.from) ^ limit.sign;
+    const std::uint32_t least = (value < limit.most ? value : limit.most) ^ limit.sign;
+    __builtin_memcpy(parameter_block + limit.to, &least, sizeof least);
   }
   return all_fit;
 }

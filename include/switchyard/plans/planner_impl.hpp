@@ -148,7 +148,8 @@ SWITCHYARD_FUNCTION void planner::reserve(const std::vector<loaded_kernel>& kern
     planned[i].has_large_block = layout.parameter_block.size() > local_block_lines;
     planned[i].parameter_block = line;
     planned[i].maps = {map, layout.maps.size()};
-    for (const parameter_line& each : layout.parameter_block) __builtin_memcpy(line++, &each, sizeof each);
+    for (const parameter_line& source : layout.parameter_block)
+      __builtin_memcpy(line++, &source, sizeof source);
     map += layout.maps.size();
   }
 }
@@ -175,14 +176,14 @@ SWITCHYARD_FUNCTION void planner::plan_parameters(planned_launch& planned) const
   // Only this plan's own copy is written.
   auto* const parameter_block =
       reinterpret_cast<std::byte*>(const_cast<parameter_line*>(planned.parameter_block));
-  for (const launch_layout::problem_value& each : layout.values) {
-    if (each.is_real) {
-      store_real(parameter_block + each.offset, each.kind, each.value.evaluate_real(values_));
+  for (const launch_layout::problem_value& wanted : layout.values) {
+    if (wanted.is_real) {
+      store_real(parameter_block + wanted.offset, wanted.kind, wanted.value.evaluate_real(values_));
       continue;
     }
-    const std::int64_t value = each.axis != no_index ? values_.axes[each.axis] : value_of(each.value);
-    if (!fits(each.kind, value)) fail();
-    store_integer(parameter_block + each.offset, each.kind, value);
+    const std::int64_t value = wanted.axis != no_index ? values_.axes[wanted.axis] : value_of(wanted.value);
+    if (!fits(wanted.kind, value)) fail();
+    store_integer(parameter_block + wanted.offset, wanted.kind, value);
   }
 }
 
@@ -224,8 +225,8 @@ SWITCHYARD_FUNCTION void planner::plan_per_call(planned_launch& planned, plan& o
   planned.per_call = find_per_call(*planned.layout, out);
   auto* const parameter_block =
       reinterpret_cast<std::byte*>(const_cast<parameter_line*>(planned.parameter_block));
-  for (const per_call_constant& each : planned.per_call->constants)
-    store_integer(parameter_block + each.to, each.kind, each.value);
+  for (const per_call_constant& constant : planned.per_call->constants)
+    store_integer(parameter_block + constant.to, constant.kind, constant.value);
   if (planned.per_call->is_empty()) planned.per_call = nullptr;
 }
 

@@ -53,8 +53,8 @@ inline constexpr std::array<std::uint64_t, hash_factor_count> hash_factors = mak
 /// The name that an axis or an argument has now. Everything that reads names from files asks here.
 [[nodiscard]] inline std::string_view current_name(const operator_description& op,
                                                    std::string_view name) noexcept {
-  for (const former_name& each : op.formerly) {
-    if (each.former == name) return each.name;
+  for (const former_name& renamed : op.formerly) {
+    if (renamed.former == name) return renamed.name;
   }
   return name;
 }

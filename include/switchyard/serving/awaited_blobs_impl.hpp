@@ -25,12 +25,12 @@ SWITCHYARD_FUNCTION bool awaited_blobs::look(const std::vector<const variant*>& 
                                              std::vector<std::string>& arrived) {
   std::map<blob, state> looked_at;  // what nobody waits for any more is forgotten
   bool any = false;
-  for (const variant* const each : waiting) {
+  for (const variant* const awaited : waiting) {
     bool all = true;
-    for (const launch& of : each->launches) all = (of.is_fill || state_of(of, looked_at).is_pinned) && all;
+    for (const launch& of : awaited->launches) all = (of.is_fill || state_of(of, looked_at).is_pinned) && all;
     if (!all) continue;
     any = true;
-    for (const launch& of : each->launches) {
+    for (const launch& of : awaited->launches) {
       if (!of.is_fill && state_of(of, looked_at).is_new &&
           std::find(arrived.begin(), arrived.end(), of.blob) == arrived.end())
         arrived.push_back(of.blob);

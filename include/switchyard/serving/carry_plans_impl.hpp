@@ -42,8 +42,8 @@ inline void add_missing(const operator_state& old, operator_state& fresh, const 
 
 SWITCHYARD_FUNCTION bool is_denied(operator_state& by, const met_problem& of) {
   const explanation why = by.explain(by.problem_of(of.problem).all());
-  for (const auto& each : why.candidates) {
-    if (each.obstacle.starts_with("denied by")) return true;
+  for (const auto& candidate : why.candidates) {
+    if (candidate.obstacle.starts_with("denied by")) return true;
   }
   return false;
 }
@@ -62,11 +62,11 @@ SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<opera
     }
     std::size_t made = 0;
     std::size_t refused = 0;
-    for (const met_problem& each : missing) {
-      const call_problem problem = fresh.problem_of(each.problem);
-      if (fresh.plans().find(each.hash, problem.own(), problem.conditions()) != nullptr) continue;
+    for (const met_problem& met : missing) {
+      const call_problem problem = fresh.problem_of(met.problem);
+      if (fresh.plans().find(met.hash, problem.own(), problem.conditions()) != nullptr) continue;
       try {
-        std::unique_ptr<plan> again = fresh.make_plan(problem, each.hash, loading::allowed);
+        std::unique_ptr<plan> again = fresh.make_plan(problem, met.hash, loading::allowed);
         const std::unique_ptr<plan> displaced{fresh.plans().insert(again.get())};
         (void)again.release();
         ++made;
@@ -75,7 +75,7 @@ SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<opera
       } catch (const error&) {
         if (fresh.has_failures()) return false;
         // The new files serve it no more: the next call of this problem says so.
-        if (!is_denied(fresh, each)) ++refused;
+        if (!is_denied(fresh, met)) ++refused;
       }
     }
     if (refused > 0 && refused == missing.size() && round == 0) return false;

@@ -77,7 +77,7 @@ class file_selectors final : public operator_selectors {
   [[nodiscard]] std::string first_fault() const;
 
   void add_types(const outlined_file& file) {
-    for (const std::vector<axis_value>& each : file.types()) signatures_.add(each);
+    for (const std::vector<axis_value>& type : file.types()) signatures_.add(type);
   }
 
   [[nodiscard]] entry_list entries_of(const outlined_file& file, const type_signature& signature) const;

@@ -39,11 +39,11 @@ SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& o
       limits_{std::move(limits)},
       told_{std::move(told)},
       signatures_{op.own_axes()} {
-  for (const auto& each : files_.manifests) {
-    if (!each->is_read() || !target_fit(device(), each->target().backend, each->target().arch)) continue;
-    fitting_.push_back(each);
-    variant_count_ += each->outline().entries().size();
-    add_types(each->outline());
+  for (const auto& file : files_.manifests) {
+    if (!file->is_read() || !target_fit(device(), file->target().backend, file->target().arch)) continue;
+    fitting_.push_back(file);
+    variant_count_ += file->outline().entries().size();
+    add_types(file->outline());
   }
   const auto is_foreign = [this](const auto& each) {
     const std::string& backend = each->head().device.backend;
@@ -52,10 +52,10 @@ SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& o
   std::erase_if(files_.overlays, is_foreign);
   std::erase_if(files_.tables, is_foreign);
   for (const auto* const list : {&files_.overlays, &files_.tables}) {
-    for (const auto& each : *list) {
-      add_types(each->outline());
-      for (const denial& denied : each->head().denials) signatures_.add(denied.type);
-      for (const pin& pinned : each->head().pins) signatures_.add(pinned.type);
+    for (const auto& file : *list) {
+      add_types(file->outline());
+      for (const denial& denied : file->head().denials) signatures_.add(denied.type);
+      for (const pin& pinned : file->head().pins) signatures_.add(pinned.type);
     }
   }
 }
@@ -147,8 +147,8 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(
       &op(),  device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); },
       limits_};
   for (const auto& each : fitting_) sources.manifests.push_back(parse(*each, pick(each->outline())));
-  for (const auto& each : files_.overlays)
-    sources.overlays.push_back(parse(*each, entries_of(each->outline(), signature)));
+  for (const auto& file : files_.overlays)
+    sources.overlays.push_back(parse(*file, entries_of(file->outline(), signature)));
   for (const auto& each : files_.tables)
     sources.tables.push_back(parse(*each, entries_of(each->outline(), signature)));
   std::vector<std::string> warned;

@@ -46,8 +46,8 @@ SWITCHYARD_FUNCTION bool covers(const operator_description& op, const prepared_r
 
 SWITCHYARD_FUNCTION void kept_ranges::add(const operator_description& op,
                                           const std::shared_ptr<const prepared_ranges>& fresh) {
-  for (const auto& each : all_) {
-    if (covers(op, *each, *fresh)) return;
+  for (const auto& kept : all_) {
+    if (covers(op, *kept, *fresh)) return;
   }
   all_.reserve(all_.size() + 1);
   std::erase_if(all_, [&](const auto& each) { return covers(op, *fresh, *each); });
@@ -60,8 +60,8 @@ SWITCHYARD_FUNCTION std::size_t kept_ranges::share_of_each(const list& all) noex
   static_assert(max_problems >= most);
   for (std::size_t share = max_prepared_problems;; share /= 2) {
     double sum = 0;
-    for (const auto& each : all) {
-      const double problems = each->problems();
+    for (const auto& kept : all) {
+      const double problems = kept->problems();
       sum += problems < static_cast<double>(share) ? problems : static_cast<double>(share);
     }
     if (sum <= static_cast<double>(max_problems)) return share;

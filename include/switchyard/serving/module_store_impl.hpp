@@ -100,7 +100,7 @@ SWITCHYARD_FUNCTION std::size_t module_store::unload_unused() {
     }
   }
   std::size_t count = 0;
-  for (const auto& each : unused) count += each->get() != nullptr ? 1U : 0U;
+  for (const auto& module : unused) count += module->get() != nullptr ? 1U : 0U;
   return count;
 }
 

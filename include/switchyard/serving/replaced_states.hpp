@@ -22,7 +22,7 @@ class replaced_states {
   replaced_states& operator=(const replaced_states&) = delete;
   /// No call may be under way.
   ~replaced_states() {
-    for (const operator_state* const each : kept_) delete each;  // NOLINT(cppcoreguidelines-owning-memory)
+    for (const operator_state* const state : kept_) delete state;  // NOLINT(cppcoreguidelines-owning-memory)
   }
 
   /// So that the next add() cannot fail.

@@ -109,11 +109,11 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
 SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_files& from) const {
   operator_contents out;
   const auto add = [this](const auto& list, auto& to) {
-    for (const auto& each : list) {
-      if (!each->is_read()) continue;  // it could not be
+    for (const auto& file : list) {
+      if (!file->is_read()) continue;  // it could not be
       warnings warned;
-      to.push_back(each->read_all(warned));
-      filter_->add(warned, each->path());
+      to.push_back(file->read_all(warned));
+      filter_->add(warned, file->path());
     }
   };
   add(from.manifests, out.manifests);
@@ -181,19 +181,19 @@ SWITCHYARD_FUNCTION void selector_source::warning_filter::add(const warnings& wa
                                                               const std::string& path) {
   const std::scoped_lock lock{mutex_};
   std::set<std::string>& said = of_files_[path];
-  for (const group_of_same& each : group_same(warned.messages, path)) {
-    if (said.size() >= max_known || !said.insert(each.kind).second) continue;
-    warn_(each.first + (each.more == 0 ? std::string{}
-                                       : " (the same in " + std::to_string(each.more) +
-                                             (each.more == 1 ? " more entry)" : " more entries)")));
+  for (const group_of_same& same : group_same(warned.messages, path)) {
+    if (said.size() >= max_known || !said.insert(same.kind).second) continue;
+    warn_(same.first + (same.more == 0 ? std::string{}
+                                       : " (the same in " + std::to_string(same.more) +
+                                             (same.more == 1 ? " more entry)" : " more entries)")));
   }
   if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
 }
 
 SWITCHYARD_FUNCTION void selector_source::warning_filter::add_once(const std::vector<std::string>& warned) {
   const std::scoped_lock lock{mutex_};
-  for (const std::string& each : warned) {
-    if (known_.size() < max_known && known_.insert(each).second) warn_(each);
+  for (const std::string& message : warned) {
+    if (known_.size() < max_known && known_.insert(message).second) warn_(message);
   }
 }
 

@@ -171,8 +171,8 @@ SWITCHYARD_FUNCTION void type_kernels::name_ranges() {
 }
 
 SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {
-  for (const planned_launch& each : out.launches) {
-    if (each.owner == 0) continue;
+  for (const planned_launch& planned : out.launches) {
+    if (planned.owner == 0) continue;
     const locked lock{shared_.images_mutex};
     if (shared_.parameter_blocks == nullptr)
       shared_.parameter_blocks = std::make_unique<parameter_block_cache>();

@@ -61,8 +61,8 @@ class variant_kernels {
 
   /// Whether a variant is out of service, for good or for now.
   [[nodiscard]] bool has_failures() const noexcept {
-    for (const std::atomic<bool>& each : unusable_) {
-      if (each.load(std::memory_order_relaxed)) return true;
+    for (const std::atomic<bool>& flag : unusable_) {
+      if (flag.load(std::memory_order_relaxed)) return true;
     }
     return false;
   }

@@ -91,8 +91,8 @@ struct view_binder {
   }
   [[nodiscard]] static constexpr bool has_stride_before(std::size_t view, std::string_view stride) {
     for (std::size_t i = 0; i < view; ++i) {
-      for (const dim_description& each : all[i].dims) {
-        if (each.stride == stride) return true;
+      for (const dim_description& dimension : all[i].dims) {
+        if (dimension.stride == stride) return true;
       }
     }
     return false;

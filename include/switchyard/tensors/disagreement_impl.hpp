@@ -41,9 +41,9 @@ namespace detail {
 
 [[nodiscard]] inline std::string wrong_rank(const view_description& of, const const_tensor& given) {
   std::string expected = "[";
-  for (const dim_description& each : of.dims) {
+  for (const dim_description& dim : of.dims) {
     if (expected.size() > 1) expected += ", ";
-    expected += format_extent_name(each);
+    expected += format_extent_name(dim);
   }
   return format_tensor(of, given) + " has " + std::to_string(given.rank()) + " dimensions instead of " +
          std::to_string(of.dims.size()) + ": " + expected + "]";

@@ -122,7 +122,7 @@ class reclaimer {
   static constexpr std::size_t max_spare = 64;
 
   static void release_all(std::vector<retired>& objects) noexcept {
-    for (const retired& each : objects) each.release(each.object);
+    for (const retired& waiting : objects) waiting.release(waiting.object);
     objects.clear();
   }
 
@@ -252,7 +252,8 @@ class reclaimer {
       } catch (const std::bad_alloc&) {
         break;
       }
-      for (const retired& each : waiting_) (each.by_owner ? ready_for_owner_ : ready).push_back(each);
+      for (const retired& waiting : waiting_)
+        (waiting.by_owner ? ready_for_owner_ : ready).push_back(waiting);
       waiting_.clear();
       stage_ = 0;
     }

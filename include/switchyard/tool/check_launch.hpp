@@ -43,8 +43,8 @@ struct placed_launch {
 namespace detail {
 
 [[nodiscard]] inline const kernel_facts* find_kernel(const blob_facts& in, std::string_view name) {
-  for (const kernel_facts& each : in.kernels) {
-    if (each.name == name) return &each;
+  for (const kernel_facts& kernel : in.kernels) {
+    if (kernel.name == name) return &kernel;
   }
   return nullptr;
 }
@@ -122,9 +122,9 @@ inline void check_shared(const placed_launch& at, const kernel_facts* kernel,
 
 inline void check_tensor_maps(const placed_launch& at, const std::vector<parameter>& parameters,
                               std::vector<launch_problem>& out) {
-  for (const parameter& each : parameters) {
-    check_tensor_maps(at, each.members, out);
-    for (const tensor_map_recipe& map : each.map) {
+  for (const parameter& formal : parameters) {
+    check_tensor_maps(at, formal.members, out);
+    for (const tensor_map_recipe& map : formal.map) {
       const auto value = [&at](const expression& of) { return known_value(of, at.owner); };
       if (const std::string problem = tensor_map_problem(map, value); !problem.empty()) {
         out.push_back({error_code::launch_failed, "kernel '" + at.of.kernel + "': tensor map: " + problem});
@@ -159,7 +159,7 @@ inline void check_tensor_maps(const placed_launch& at, const std::vector<paramet
   const kernel_facts* const kernel = detail::find_kernel(at.blob, at.of.kernel);
   if (kernel == nullptr && at.blob.is_listed) {
     std::vector<std::string_view> names;
-    for (const kernel_facts& each : at.blob.kernels) names.emplace_back(each.name);
+    for (const kernel_facts& known : at.blob.kernels) names.emplace_back(known.name);
     out.push_back({error_code::kernel_not_found,
                    "has no kernel '" + at.of.kernel + "'" + text::suggestion(at.of.kernel, names) +
                        (names.empty() ? " It has none. A kernel is extern \"C\"; one of a shared object is a "

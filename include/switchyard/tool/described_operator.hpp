@@ -118,7 +118,7 @@ class described_operator {
   template <class Visit>
   static void each_in(const nlohmann::json& owner, const char* key, const Visit& visit) {
     if (!owner.is_object() || !owner.contains(key) || !owner[key].is_array()) return;
-    for (const nlohmann::json& each : owner[key]) visit(each);
+    for (const nlohmann::json& element : owner[key]) visit(element);
   }
 
   void read_axis(const json_place& entry) {
@@ -169,12 +169,12 @@ class described_operator {
     if (at.is_object() && at.contains("measured_with") && at["measured_with"].is_object()) {
       for (const auto& [name, value] : at["measured_with"].items()) {
         if (!value.is_array()) learn_value(name, value);
-        for (const nlohmann::json& each : value.is_array() ? value : nlohmann::json::array())
-          learn_value(name, each);
+        for (const nlohmann::json& element : value.is_array() ? value : nlohmann::json::array())
+          learn_value(name, element);
       }
     }
     if (at.is_structured()) {
-      for (const nlohmann::json& each : at) learn_types(each, depth + 1);
+      for (const nlohmann::json& element : at) learn_types(element, depth + 1);
     }
   }
 
@@ -212,7 +212,7 @@ class described_operator {
       }
     }
     if (at.is_structured()) {
-      for (const nlohmann::json& each : at) learn_local(each, depth + 1);
+      for (const nlohmann::json& element : at) learn_local(element, depth + 1);
     }
   }
 
@@ -233,7 +233,7 @@ class described_operator {
         learn_names(text);
       }
     } else if (at.is_array()) {
-      for (const nlohmann::json& each : at) learn_launches(each, key, depth + 1);
+      for (const nlohmann::json& element : at) learn_launches(element, key, depth + 1);
     } else if (at.is_object()) {
       // Of a workspace, the keys are its buffers.
       for (const auto& [name, value] : at.items())
@@ -278,11 +278,11 @@ class described_operator {
 
   void publish() {
     published_.clear();
-    for (const axis_storage& each : axes_) {
+    for (const axis_storage& stored : axes_) {
       // The readers tell a flag by its names.
       const std::span<const std::string_view> values =
-          each.is_flag ? std::span<const std::string_view>{enumerator_names<bool>} : each.values;
-      published_.push_back({each.name, each.kind, values, each.is_flag});
+          stored.is_flag ? std::span<const std::string_view>{enumerator_names<bool>} : stored.values;
+      published_.push_back({stored.name, stored.kind, values, stored.is_flag});
     }
     out_.axes = published_;
     out_.fields = fields_;
@@ -309,23 +309,25 @@ class described_operator {
   using nlohmann::ordered_json;
   ordered_json out{{"schema", "switchyard.operator/1"}, {"operator", op.name}};
   out["axes"] = ordered_json::array();
-  for (const axis_description& each : op.axes) {
-    ordered_json axis{{"name", each.name}, {"kind", each.kind == axis_kind::type ? "type" : "size"}};
-    if (each.is_flag) axis["flag"] = true;
-    if (!each.value_names.empty() && !each.is_flag)
-      axis["values"] = std::vector<std::string>{each.value_names.begin(), each.value_names.end()};
+  for (const axis_description& described : op.axes) {
+    ordered_json axis{{"name", described.name},
+                      {"kind", described.kind == axis_kind::type ? "type" : "size"}};
+    if (described.is_flag) axis["flag"] = true;
+    if (!described.value_names.empty() && !described.is_flag)
+      axis["values"] = std::vector<std::string>{described.value_names.begin(), described.value_names.end()};
     out["axes"].push_back(std::move(axis));
   }
   out["arguments"] = ordered_json::array();
-  for (const field_description& each : op.fields) {
-    ordered_json field{{"name", each.name}};
-    field["type"] = value_kind_names[static_cast<std::size_t>(each.kind)];
+  for (const field_description& described : op.fields) {
+    ordered_json field{{"name", described.name}};
+    field["type"] = value_kind_names[static_cast<std::size_t>(described.kind)];
     out["arguments"].push_back(std::move(field));
   }
   if (!op.formerly.empty()) {
-    for (const former_name& each : op.formerly) out["formerly"][std::string{each.former}] = each.name;
+    for (const former_name& renamed : op.formerly)
+      out["formerly"][std::string{renamed.former}] = renamed.name;
   }
-  for (const implied_axis& each : op.implied) out["implied"][std::string{each.axis}] = each.like;
+  for (const implied_axis& implied : op.implied) out["implied"][std::string{implied.axis}] = implied.like;
   return out;
 }
 

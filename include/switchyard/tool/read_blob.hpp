@@ -61,14 +61,14 @@ namespace detail {
   out.is_listed = content.has_value();  // of a bundle, a device takes one entry
   if (!content) return out;
   out.arch = content->target;
-  for (const hip::kernel_description& each : content->kernels) {
+  for (const hip::kernel_description& found : content->kernels) {
     kernel_facts& kernel = out.kernels.emplace_back();
-    kernel.name = each.name;
-    kernel.parameters = each.parameters;
-    kernel.max_threads = each.max_threads_per_block;
-    kernel.static_shared = each.shared_bytes;
-    kernel.parameter_bytes = each.parameter_bytes;
-    kernel.warp_size = each.warp_size;
+    kernel.name = found.name;
+    kernel.parameters = found.parameters;
+    kernel.max_threads = found.max_threads_per_block;
+    kernel.static_shared = found.shared_bytes;
+    kernel.parameter_bytes = found.parameter_bytes;
+    kernel.warp_size = found.warp_size;
   }
   return out;
 }

@@ -114,8 +114,8 @@ class expectation {
 
   /// Brings the values of each result into the order of memory.
   void sort() {
-    for (result& each : results_) {
-      std::sort(each.values.begin(), each.values.end(),
+    for (result& judged : results_) {
+      std::sort(judged.values.begin(), judged.values.end(),
                 [](const value& a, const value& b) { return a.index < b.index; });
     }
   }
@@ -128,18 +128,18 @@ class expectation {
 class host_copies {
  public:
   explicit host_copies(const tensors& of) {
-    for (const tensors::tensor& each : of.all()) {
-      copies_.push_back({each.data(), each.initial()});
+    for (const tensors::tensor& written : of.all()) {
+      copies_.push_back({written.data(), written.initial()});
     }
   }
 
   /// Where the host copy of something in device memory is; null for null. Pointers into no tensor stay.
   [[nodiscard]] const void* translate(const void* address) const noexcept {
-    for (const copy& each : copies_) {
+    for (const copy& kept : copies_) {
       const auto* const at = static_cast<const std::byte*>(address);
-      if (address != nullptr && !std::less<>{}(at, each.device) &&
-          std::less<>{}(at, each.device + each.bytes.size())) {
-        return each.bytes.data() + (at - each.device);
+      if (address != nullptr && !std::less<>{}(at, kept.device) &&
+          std::less<>{}(at, kept.device + kept.bytes.size())) {
+        return kept.bytes.data() + (at - kept.device);
       }
     }
     return address;
@@ -198,8 +198,8 @@ class judge {
       : call_{call}, copies_{std::move(copies)}, wanted_{std::move(wanted)} {
     wanted_.sort();
     written_.resize(call_.all().size());
-    for (const expectation::result& each : wanted_.results()) {
-      places_.push_back(copies_.find(each.address));
+    for (const expectation::result& expected : wanted_.results()) {
+      places_.push_back(copies_.find(expected.address));
       written_[places_.back().first] = true;
     }
     earlier_.resize(written_.size());
@@ -298,7 +298,7 @@ class judge {
 
   [[nodiscard]] std::size_t values() const {
     std::size_t out = 0;
-    for (const auto& each : wanted_.results()) out += each.values.size();
+    for (const auto& expected : wanted_.results()) out += expected.values.size();
     return out;
   }
 

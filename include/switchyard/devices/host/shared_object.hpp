@@ -37,8 +37,8 @@ class shared_object {
   [[nodiscard]] std::vector<std::string> libraries() const {
     std::vector<std::string> out;
     if (!problem_.empty()) return out;
-    for (const entry& each : dynamic_) {
-      if (each.tag == tag::needed) out.emplace_back(*name_at(each.value));
+    for (const entry& pair : dynamic_) {
+      if (pair.tag == tag::needed) out.emplace_back(*name_at(pair.value));
     }
     return out;
   }
@@ -159,13 +159,13 @@ class shared_object {
   }
 
   [[nodiscard]] std::string read_dynamic() {
-    for (const segment& each : segments_) {
-      if (each.type != is_dynamic) continue;
-      const auto bytes = at_address(each.address, each.file_bytes);
-      if (!bytes || !is_inside(each.address, each.file_bytes, writable))
+    for (const segment& mapped : segments_) {
+      if (mapped.type != is_dynamic) continue;
+      const auto bytes = at_address(mapped.address, mapped.file_bytes);
+      if (!bytes || !is_inside(mapped.address, mapped.file_bytes, writable))
         return "has its dynamic section outside of its writable segments";
       for (std::uint64_t at = 0;; at += 16) {
-        if (at + 16 > each.file_bytes) return "has a dynamic section without an end";
+        if (at + 16 > mapped.file_bytes) return "has a dynamic section without an end";
         const entry found{*elf::integer<std::uint64_t>(*bytes, at),
                           *elf::integer<std::uint64_t>(*bytes, at + 8)};
         if (found.tag == 0) break;
@@ -191,8 +191,8 @@ class shared_object {
     if (find(tag::symbol_bytes).value_or(symbol_size) != symbol_size ||
         find(tag::relocation_bytes).value_or(24) != 24)
       return "has dynamic symbols or relocations of a wrong size";
-    for (const entry& each : dynamic_) {
-      if ((each.tag == tag::needed || each.tag == tag::own_name) && !name_at(each.value))
+    for (const entry& pair : dynamic_) {
+      if ((pair.tag == tag::needed || pair.tag == tag::own_name) && !name_at(pair.value))
         return "has a name outside of its table of names";
     }
     if (!are_hashes_whole()) return "has a hash table that leads outside of its symbols";
@@ -203,12 +203,12 @@ class shared_object {
 
   /// What the loader calls, or reads without a size.
   [[nodiscard]] std::string check_addresses() const {
-    for (const entry& each : dynamic_) {
-      const bool is_called = each.tag == tag::init || each.tag == tag::fini;
+    for (const entry& pair : dynamic_) {
+      const bool is_called = pair.tag == tag::init || pair.tag == tag::fini;
       const bool is_read =
-          each.tag == tag::versions || each.tag == tag::versions_defined || each.tag == tag::versions_needed;
-      if ((is_called && !is_inside(each.value, 1, executable)) || (is_read && !at_address(each.value, 1)))
-        return "has an entry of its dynamic section (" + std::to_string(each.tag) +
+          pair.tag == tag::versions || pair.tag == tag::versions_defined || pair.tag == tag::versions_needed;
+      if ((is_called && !is_inside(pair.value, 1, executable)) || (is_read && !at_address(pair.value, 1)))
+        return "has an entry of its dynamic section (" + std::to_string(pair.tag) +
                ") that leads outside of its segments";
     }
     for (const auto& [array, bytes] :
@@ -294,8 +294,8 @@ class shared_object {
   }
 
   [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t wanted) const noexcept {
-    for (const entry& each : dynamic_) {
-      if (each.tag == wanted) return each.value;
+    for (const entry& pair : dynamic_) {
+      if (pair.tag == wanted) return pair.value;
     }
     return std::nullopt;
   }
@@ -303,12 +303,13 @@ class shared_object {
   /// From an address on, what the file holds of its segment; nothing where that is less than `bytes`.
   [[nodiscard]] std::optional<std::span<const std::byte>> at_address(std::uint64_t address,
                                                                      std::uint64_t bytes) const noexcept {
-    for (const segment& each : segments_) {
-      if (each.type != is_loaded || address < each.address || address - each.address > each.file_bytes)
+    for (const segment& mapped : segments_) {
+      if (mapped.type != is_loaded || address < mapped.address ||
+          address - mapped.address > mapped.file_bytes)
         continue;
-      const std::uint64_t skipped = address - each.address;
-      if (bytes > each.file_bytes - skipped) continue;
-      return elf::part(image_, each.offset + skipped, each.file_bytes - skipped);
+      const std::uint64_t skipped = address - mapped.address;
+      if (bytes > mapped.file_bytes - skipped) continue;
+      return elf::part(image_, mapped.offset + skipped, mapped.file_bytes - skipped);
     }
     return std::nullopt;
   }
@@ -316,10 +317,11 @@ class shared_object {
   /// Whether memory of a segment that has `access` holds these bytes.
   [[nodiscard]] bool is_inside(std::uint64_t address, std::uint64_t bytes,
                                std::uint32_t access) const noexcept {
-    for (const segment& each : segments_) {
-      if (each.type != is_loaded || (each.access & access) != access || address < each.address) continue;
-      const std::uint64_t skipped = address - each.address;
-      if (skipped <= each.bytes && bytes <= each.bytes - skipped) return true;
+    for (const segment& mapped : segments_) {
+      if (mapped.type != is_loaded || (mapped.access & access) != access || address < mapped.address)
+        continue;
+      const std::uint64_t skipped = address - mapped.address;
+      if (skipped <= mapped.bytes && bytes <= mapped.bytes - skipped) return true;
     }
     return false;
   }

@@ -47,7 +47,7 @@ class thread_pool {
       ending.swap(workers_);
     }
     wake_.notify_all();
-    for (std::thread& each : ending) each.join();
+    for (std::thread& worker : ending) worker.join();
   }
 
   /// How many threads work on a launch, the launching one among them.
@@ -112,8 +112,8 @@ class thread_pool {
   };
 
   [[nodiscard]] job* find_job() const {
-    for (job* each : jobs_) {
-      if (each->next.load(std::memory_order_relaxed) < each->count) return each;
+    for (job* queued : jobs_) {
+      if (queued->next.load(std::memory_order_relaxed) < queued->count) return queued;
     }
     return nullptr;
   }

@@ -57,11 +57,11 @@ template <class Get>
       return std::nullopt;
     return value;
   };
-  for (const names& each : launchers) {
-    const auto rank = number(each.rank);
-    const auto size = number(each.size);
+  for (const names& launcher : launchers) {
+    const auto rank = number(launcher.rank);
+    const auto size = number(launcher.size);
     if (!rank || !size || *size == 0 || *rank >= *size) continue;
-    return {*rank, *size, number(each.local), std::string{each.rank} + " and " + each.size};
+    return {*rank, *size, number(launcher.local), std::string{launcher.rank} + " and " + launcher.size};
   }
   return {};
 }

@@ -44,14 +44,14 @@ struct row_entry {
     if (gone[row]) continue;
     const auto at = group.coordinates(row);
     out.at.insert(out.at.end(), at.begin(), at.end());
-    for (const measured_time& each : group.row_times(row)) {
-      const auto found = std::find(out.ids.begin(), out.ids.end(), group.ids[each.variant]);
+    for (const measured_time& time : group.row_times(row)) {
+      const auto found = std::find(out.ids.begin(), out.ids.end(), group.ids[time.variant]);
       const auto id = static_cast<std::uint32_t>(found - out.ids.begin());
       if (found == out.ids.end()) {
-        out.ids.push_back(group.ids[each.variant]);
-        out.blobs.push_back(each.variant < group.blobs.size() ? group.blobs[each.variant] : std::string{});
+        out.ids.push_back(group.ids[time.variant]);
+        out.blobs.push_back(time.variant < group.blobs.size() ? group.blobs[time.variant] : std::string{});
       }
-      out.times.push_back({id, each.microseconds});
+      out.times.push_back({id, time.microseconds});
     }
     out.first_time.push_back(static_cast<std::uint32_t>(out.times.size()));
     out.source_row.push_back(static_cast<std::uint32_t>(out.row_count() - 1));
@@ -64,14 +64,14 @@ struct row_entry {
 /// there is none.
 [[nodiscard]] inline row_group* find_group(table& in, const operator_description& op,
                                            const std::vector<axis_value>& type) {
-  for (row_group& each : in.groups) {
-    if (each.type != type || !each.timed) continue;
+  for (row_group& group : in.groups) {
+    if (group.type != type || !group.timed) continue;
     const bool all = std::all_of(op.axes.begin(), op.axes.end(), [&](const axis_description& axis) {
       const auto index = static_cast<std::uint32_t>(&axis - op.axes.data());
       return axis.kind != axis_kind::size ||
-             std::find(each.axes.begin(), each.axes.end(), index) != each.axes.end();
+             std::find(group.axes.begin(), group.axes.end(), index) != group.axes.end();
     });
-    if (all) return &each;
+    if (all) return &group;
   }
   return nullptr;
 }
@@ -111,11 +111,11 @@ inline void put_row(table& into, const operator_description& op, problem_view pr
   std::stable_sort(times.begin(), times.end(),
                    [](const row_entry& a, const row_entry& b) { return a.microseconds < b.microseconds; });
   if (times.size() > most) times.resize(most);
-  for (const row_entry& each : times) {
-    const auto found = std::find(group->ids.begin(), group->ids.end(), each.variant);
+  for (const row_entry& row : times) {
+    const auto found = std::find(group->ids.begin(), group->ids.end(), row.variant);
     const auto id = static_cast<std::uint32_t>(found - group->ids.begin());
-    if (found == group->ids.end()) group->ids.push_back(each.variant);
-    group->times.push_back({id, static_cast<float>(each.microseconds)});
+    if (found == group->ids.end()) group->ids.push_back(row.variant);
+    group->times.push_back({id, static_cast<float>(row.microseconds)});
   }
   group->blobs.resize(group->ids.size());
   for (const std::uint32_t axis : group->axes) group->at.push_back(problem[axis]);
@@ -141,11 +141,11 @@ inline std::size_t remove_variant(table& from, const std::string& id, const std:
     kept.first_time = {0};
     std::vector<bool> gone;
     for (std::size_t row = 0; row < group.row_count(); ++row) {
-      for (const measured_time& each : group.row_times(row)) {
-        if (group.ids[each.variant] == id) {
+      for (const measured_time& time : group.row_times(row)) {
+        if (group.ids[time.variant] == id) {
           ++removed;
         } else {
-          kept.times.push_back(each);
+          kept.times.push_back(time);
         }
       }
       gone.push_back(kept.times.size() == kept.first_time.back());

@@ -44,15 +44,15 @@ struct row_place {
     }
   };
   std::vector<std::int64_t> problem(std::max(rule.axes.size(), max_axes));
-  for (const axis_value& each : group.type) problem[each.axis] = each.value;
+  for (const axis_value& wanted : group.type) problem[wanted.axis] = wanted.value;
   for (std::size_t i = 0; i < group.axes.size(); ++i) {
     const std::uint32_t axis = group.axes[i];
     problem[axis] = group.coordinates(row)[i];
     add(axis < rule.axes.size() ? rule.axes[axis] : axis_rule{}, problem[axis]);
   }
-  for (const match_feature& each : rule.features) {
-    const integer_result value = each.value.evaluate({problem, {}, {}, nullptr});
-    add(each.rule, value.why == fault::none ? value.value : 0);
+  for (const match_feature& feature : rule.features) {
+    const integer_result value = feature.value.evaluate({problem, {}, {}, nullptr});
+    add(feature.rule, value.why == fault::none ? value.value : 0);
   }
   return out;
 }

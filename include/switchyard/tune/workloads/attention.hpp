@@ -257,9 +257,9 @@ void expect_attention(const Arguments& a, const row_sample& sample, expectation&
   // Scores of some hundreds are off by their last places, and the weights by as large a share.
   const double large_scores = 0x1p-21 * std::max(0.0, size_lse - 16);
   const double allowed = 4 * error + (share + large_scores) * size + unit * 0x1p-8 + 0x1p-24;
-  for (expectation::value& each : values.values) each.allowed = allowed;
+  for (expectation::value& expected : values.values) expected.allowed = allowed;
   if (a.lse == nullptr) return;
-  for (expectation::value& each : logs.values) each.allowed = 4 * error_lse + 0x1p-20 * size_lse;
+  for (expectation::value& expected : logs.values) expected.allowed = 4 * error_lse + 0x1p-20 * size_lse;
 }
 
 }  // namespace tune

@@ -129,9 +129,9 @@ struct workload<operators::attention_backward> : attention_variations {
         error =
             std::max(error, std::abs(wanted[i] - reference::rounded(a.dtype, static_cast<double>(rough[i]))));
       }
-      for (expectation::value& each : values.values) {
-        each.allowed = 4 * error + 2 * unit * size + 4 * work * noise +
-                       (0x1p-19 * score + 0x1p-23 * size_lse + of_cap) * size + unit * 0x1p-6;
+      for (expectation::value& value : values.values) {
+        value.allowed = 4 * error + 2 * unit * size + 4 * work * noise +
+                        (0x1p-19 * score + 0x1p-23 * size_lse + of_cap) * size + unit * 0x1p-6;
       }
     };
     want("dq", a.dq, exact.dq, plain.dq, exact.noise_dq);

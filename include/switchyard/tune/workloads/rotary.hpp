@@ -162,8 +162,8 @@ struct workload<operators::rotary> {
           error = std::max(error, std::abs(value - rough[next++]));
         },
         wants);
-    for (auto* each : {&q, &k}) {
-      for (expectation::value& value : each->values) value.allowed = 2 * error + 0x1p-22 * size;
+    for (auto* rotated : {&q, &k}) {
+      for (expectation::value& value : rotated->values) value.allowed = 2 * error + 0x1p-22 * size;
     }
   }
 };
