@@ -58,6 +58,15 @@ def test_the_extension_uses_the_stable_abi_alone():
     print(f"{len(symbols)} undefined symbols")
 
 
+def test_the_extension_hides_the_library():
+    """A process may have other copies of Switchyard, in an engine or a plug-in, of another version."""
+    with Path(library._file).open("rb") as opened:
+        table = ELFFile(opened).get_section_by_name(".dynsym")
+        shown = {each.name for each in table.iter_symbols() if each["st_shndx"] != "SHN_UNDEF" and each.name}
+    assert shown
+    assert {name for name in shown if not name.startswith("switchyard_torch_")} == set()
+
+
 def test_versions_agree():
     text = (TREE / "include/switchyard/version.hpp").read_text()
     parts = [re.search(rf"SWITCHYARD_VERSION_{each} (\d+)", text)[1] for each in ("MAJOR", "MINOR", "PATCH")]
