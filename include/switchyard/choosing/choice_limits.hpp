@@ -24,8 +24,8 @@ struct choice_limits {
   /// How far results may be off, in units of what `switchyard tune` and `check --run` tolerate of the
   /// operator; more than 0. Variants that state no `max_error` are taken to be off by up to 1.
   double max_error = 1;
-  /// The class that variants must state as `reproducible`: all variants of a class that run on a device give a
-  /// row or sequence the same bits, whatever else is in the batch. Empty: any variant.
+  /// The class that variants must state as `reproducible`: all variants of a class that run on a device give
+  /// a row or sequence the same bits, whatever else is in the batch. Empty: any variant.
   std::string reproducible{};
 
   /// Throws call_error invalid_argument for what no variant could keep to.
