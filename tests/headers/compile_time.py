@@ -41,11 +41,14 @@ template void call(switchyard::dispatcher<rotary>&);
 template void call(switchyard::dispatcher<softmax>&);
 """
 
+INCLUDES = "#include <switchyard/dispatcher.hpp>\n"
+
 COMPILED = ["-DSWITCHYARD_COMPILED"]
 # what, source (None: the shortest program, which includes everything), options, pairs, most times as much, most bytes
 CASES = (
     ("everything, compiled form", None, COMPILED, 3, 1.2, 40400),
     ("three dispatchers, compiled form", DISPATCHERS, COMPILED, 3, 1.2, 116000),
+    ("dispatcher.hpp alone, header-only", INCLUDES, [], 3, 0.75, 100),
     ("three dispatchers, header-only", DISPATCHERS, [], 1, 4.1, 396000),
     ("a catalog and a dispatcher, header-only", CATALOG, [], 1, 14.2, 1243000),
 )
