@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/larger.hpp>
 #include <switchyard/expression/arithmetic.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/interval.hpp>
@@ -20,16 +21,6 @@ namespace detail {
 
 // What leaves 64 bits is a fault, so results may be cut off there.
 __extension__ using wide = __int128;
-
-// <algorithm> would cost each program that includes a dispatcher 10,000 lines.
-template <class Value>
-[[nodiscard]] Value smaller(Value a, Value b) noexcept {
-  return b < a ? b : a;
-}
-template <class Value>
-[[nodiscard]] Value larger(Value a, Value b) noexcept {
-  return a < b ? b : a;
-}
 
 [[nodiscard]] inline std::int64_t saturated(wide value) noexcept {
   constexpr wide lowest = std::numeric_limits<std::int64_t>::min();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/larger.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/choosing/find_exceeded.hpp>
