@@ -26,7 +26,7 @@ using namespace test;
   return out;
 }
 
-void put_three(const disk& files) {
+void put_limited_variants(const disk& files) {
   files.put_manifest("stamp", three());
   files.put_table("stamp", {stamp_group({row(1, 16, {{"roomy", 1.0}, {"modest", 2.0}, {"bare", 4.0}}),
                                          row(1, 4096, {{"roomy", 1.0}, {"modest", 2.0}, {"bare", 4.0}})})});
@@ -48,7 +48,7 @@ void put_three(const disk& files) {
 
 TEST_CASE("a workspace limit is a constraint of the choice") {
   const disk files;
-  put_three(files);
+  put_limited_variants(files);
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> any{catalog, sy::device::host()};
   CHECK(run(any, {.seqlen = 16}) == 1);
@@ -102,7 +102,7 @@ TEST_CASE("where every variant needs more than the limit, the error names the le
 
 TEST_CASE("limits that nothing could keep to are refused") {
   const disk files;
-  put_three(files);
+  put_limited_variants(files);
   sy::catalog catalog{files.options()};
   CHECK_THROWS_WITH(limited(catalog, {.workspace_bytes = -1}),
                     "[switchyard.301] limits: workspace_bytes is -1, but must not be negative");
@@ -120,7 +120,7 @@ TEST_CASE("limits that nothing could keep to are refused") {
 
 TEST_CASE("a call is served by a variant for which its memory suffices") {
   const disk files;
-  put_three(files);
+  put_limited_variants(files);
   auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
@@ -200,7 +200,7 @@ TEST_CASE("inside a capture a smaller variant is not loaded for want of memory")
 
 TEST_CASE("threads that give different memory get the variants that it suffices for") {
   const disk files;
-  put_three(files);
+  put_limited_variants(files);
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   std::vector<int> wrong(4);
@@ -215,7 +215,7 @@ TEST_CASE("threads that give different memory get the variants that it suffices 
     });
   }
   for (int i = 0; i < 20; ++i) {  // plans come and go meanwhile
-    put_three(files);
+    put_limited_variants(files);
     (void)catalog.reload();
   }
   for (std::thread& each : threads) each.join();
@@ -319,7 +319,7 @@ TEST_CASE("limits of numerics admit variants that state them") {
 
 TEST_CASE("a new manifest under a limit: what needs more is not chosen") {
   const disk files;
-  put_three(files);
+  put_limited_variants(files);
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> few = limited(catalog, {.workspace_bytes = 256});
   CHECK(run(few, {.seqlen = 16}) == 2);

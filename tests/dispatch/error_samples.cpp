@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <switchyard/devices/cuda/driver.hpp>
@@ -94,6 +95,20 @@ std::map<int, std::string> provoked() {
   files.write(root + "table.json", "");
   std::filesystem::resize_file(root + "table.json", sy::max_json_bytes + 1);
   out[102] = relative(message_of([&] { (void)sy::read_file(root + "table.json", sy::max_json_bytes); }));
+
+  {
+    const disk unsigned_files;
+    unsigned_files.put_manifest("stamp", {stamp_variant("tiled", 1)});
+    sy::catalog_options options = unsigned_files.options();
+    options.accept = [](std::string_view, const std::string&) { return std::string{"it has no signature"}; };
+    sy::catalog refusing{options};
+    (void)message_of([&] { sy::dispatcher<stamp>{refusing, fresh_host()}; });
+    const std::string log = unsigned_files.log();
+    const std::size_t begin = log.find("[switchyard.113]");
+    REQUIRE(begin != std::string::npos);
+    out[113] = log.substr(begin, log.find('\n', begin) - begin);
+    replace_all(out[113], unsigned_files.kernels("stamp").string() + "/", "");
+  }
 
   out[201] = message_of([] { (void)sy::cuda::open(0, {.library = "libcuda.so.0"}); });
   out[202] = open_with("old");

@@ -19,7 +19,7 @@ struct known_bench {
   std::unique_ptr<switchyard::tune::bench> (*make)(switchyard::catalog&, const switchyard::device&);
 };
 
-/// Defined where tune_bench_of.hpp is included, and instantiated for a built-in operator by the source file
+/// Defined where tune/bench_of.hpp is included, and instantiated for a built-in operator by the source file
 /// that has its workload: what it instantiates is slow to compile.
 template <switchyard::operator_type Operator>
 [[nodiscard]] known_bench bench_of();

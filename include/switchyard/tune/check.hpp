@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks that a variant computes what its operator's definition says: results, written to memory that was full
-// of NaN, are compared with the definition in f64.
+// Checks that a variant computes what its operator's definition says: results, written to memory that was
+// full of NaN, are compared with the definition in f64.
 //
 // The standard is absolute: a variant is never compared with another one. Where the whole result is too much
 // work for the reference, the first and last rows and random ones between them are compared. That is sound
@@ -252,15 +252,18 @@ class judge {
   /// Allows only so much of each value's tolerance from now on: what a variant's manifest states.
   void hold_to(double max_error) noexcept { max_error_ = max_error; }
 
-  /// Tells runs apart whose results have different bits. Results of more than 8 MiB are left out.
+  /// Tells runs apart whose compared values have different bits: what lies between rows is nobody's.
   [[nodiscard]] std::size_t bits() const {
     std::string all;
-    for (std::size_t i = 0; i < call_.all().size(); ++i) {
-      const tensors::tensor& each = call_.all()[i];
-      if (!(written_[i] || each.is_result()) || each.bytes == 0 || each.bytes > max_compared_input) continue;
-      std::string now(each.bytes, '\0');
-      each.download(now.data(), now.size());
-      all += std::to_string(std::hash<std::string>{}(now)) + " ";
+    for (std::size_t i = 0; i < wanted_.results().size(); ++i) {
+      const expectation::result& result = wanted_.results()[i];
+      for_each_piece(result, places_[i], [&](const std::byte* piece, std::size_t begin, std::size_t end) {
+        const auto size = static_cast<std::size_t>(size_of(result.type));
+        for (std::size_t at = begin; at < end; ++at) {
+          const auto offset = static_cast<std::size_t>(result.values[at].index - result.values[begin].index);
+          all.append(reinterpret_cast<const char*>(piece + offset * size), size);
+        }
+      });
     }
     return std::hash<std::string>{}(all);
   }
@@ -306,26 +309,37 @@ class judge {
   static constexpr std::size_t max_compared_input = std::size_t{8} << 20U;
   static constexpr std::size_t largest_gap = std::size_t{64} << 10U;
 
-  /// Downloads the pieces that hold wanted values, whole where they lie close together, and compares.
-  [[nodiscard]] std::string compare(const expectation::result& result,
-                                    const std::pair<std::size_t, std::size_t>& place) const {
+  /// Downloads the pieces that hold wanted values, whole where they lie close together. `visit` gets a piece,
+  /// and which of the values it begins and ends with.
+  template <class Visitor>
+  void for_each_piece(const expectation::result& result, const std::pair<std::size_t, std::size_t>& place,
+                      const Visitor& visit) const {
     const tensors::tensor& from = call_.all()[place.first];
     const auto size = static_cast<std::size_t>(size_of(result.type));
+    const std::vector<expectation::value>& order = result.values;
+    const auto at = [&](std::size_t i) {
+      return place.second + static_cast<std::size_t>(order[i].index) * size;
+    };
+    std::vector<std::byte> piece;
+    for (std::size_t begin = 0; begin < order.size();) {
+      std::size_t end = begin + 1;
+      while (end < order.size() && at(end) - at(end - 1) <= largest_gap) ++end;
+      piece.resize(at(end - 1) - at(begin) + size);
+      from.download(piece.data(), piece.size(), at(begin));
+      visit(piece.data(), begin, end);
+      begin = end;
+    }
+  }
+
+  [[nodiscard]] std::string compare(const expectation::result& result,
+                                    const std::pair<std::size_t, std::size_t>& place) const {
     const std::vector<expectation::value>& order = result.values;
     std::size_t wrong = 0;
     std::string worst;
     double worst_share = max_error_;
-    std::vector<std::byte> piece;
-    for (std::size_t begin = 0; begin < order.size();) {
-      std::size_t end = begin + 1;
-      const auto at = [&](std::size_t i) {
-        return place.second + static_cast<std::size_t>(order[i].index) * size;
-      };
-      while (end < order.size() && at(end) - at(end - 1) <= largest_gap) ++end;
-      piece.resize(at(end - 1) - at(begin) + size);
-      from.download(piece.data(), piece.size(), at(begin));
+    for_each_piece(result, place, [&](const std::byte* piece, std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
-        const double found = reference::load(result.type, piece.data(), order[i].index - order[begin].index);
+        const double found = reference::load(result.type, piece, order[i].index - order[begin].index);
         double share = std::abs(found - order[i].wanted) / order[i].allowed;
         if (found == order[i].wanted) share = 0;
         if (std::isinf(found) && (found > 0) == (order[i].wanted > 0) &&
@@ -340,8 +354,7 @@ class judge {
                   shown(order[i].wanted) + " belongs, within " + shown(max_error_ * order[i].allowed);
         }
       }
-      begin = end;
-    }
+    });
     if (wrong == 0) return {};
     return result.name + ": " + std::to_string(wrong) + " of " + std::to_string(order.size()) +
            " compared values are wrong; " + worst;

@@ -129,7 +129,7 @@ TEST_CASE("what looks like a name is matched as an axis, and anything else as a 
   CHECK(read.match.axes[5].metric == axis_metric::ignore);
   CHECK(read.match.axes[6].metric == axis_metric::exact);
   CHECK_THAT(why_refused(R"(, "match": {"rows * stride": "log"})"),
-             has_text("reads an argument that no axis holds"));
+             has_text("goes by the argument 'stride', which no axis of operator 'scale' holds"));
   CHECK_THAT(why_refused(R"(, "match": {"rows * warp_size": "log"})"), has_text("reads axes alone"));
   CHECK_THAT(why_refused(R"(, "match": {"rows": {"log": -1}})"), has_text("the unit must be positive"));
 }
