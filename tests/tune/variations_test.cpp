@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <switchyard/switchyard.hpp>
-#include <switchyard/tune/measuring/operator_bench.hpp>
 #include <switchyard/tune/measuring/forwarding_driver.hpp>
+#include <switchyard/tune/measuring/operator_bench.hpp>
 #include <switchyard/tune/workloads/softmax.hpp>
 
 #include "catch.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Parses bounded JSON text into a document whose destruction allocates nothing.
 //
-// nlohmann_json's destructor allocates for nested values, and terminates the process if that fails. A document
-// is therefore destroyed leaves first, which allocates nothing, even after the parser has failed.
+// nlohmann_json's destructor allocates for nested values, and terminates the process if that fails. A
+// document is therefore destroyed leaves first, which allocates nothing, even after the parser has failed.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Gradients of attention_forward with respect to q, k, v and bias. attention_forward.hpp defines q, k, v, bias,
-// alibi_slopes, lengths, windows, mask, dropout and layouts; a call takes the forward call's values and its
-// results.
+// Gradients of attention_forward with respect to q, k, v and bias. attention_forward.hpp defines q, k, v,
+// bias, alibi_slopes, lengths, windows, mask, dropout and layouts; a call takes the forward call's values and
+// its results.
 //
 //   P = exp(scores - lse), dP = dout v^T, delta = rowsum(dout * out) - dlse, dS = P * (dP - delta),
 //   dv = P^T dout, dq = scale * dS k, dk = scale * dS^T q,
