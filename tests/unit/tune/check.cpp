@@ -59,7 +59,9 @@ TEST_CASE("a variant is held to the error that its manifest states, and to its b
 
   const std::size_t bits = judge.bits();
   CHECK(judge.bits() == bits);
-  out[1] = 3;  // not compared with anything, but a result
+  out[1] = 3;  // compared with nothing, as what lies between rows
+  CHECK(judge.bits() == bits);
+  out[0] = std::nextafter(out[0], 2.0F);
   CHECK(judge.bits() != bits);
 }
 
