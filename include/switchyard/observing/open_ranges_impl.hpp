@@ -4,6 +4,7 @@
 
 #include <array>
 #include <dlfcn.h>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/observing/open_ranges.hpp>
 #include <switchyard/observing/ranges.hpp>
+#include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -37,6 +39,18 @@ SWITCHYARD_COLD range_functions find_ranges(const std::string& library) {
   return {};
 }
 
+/// For the rest of the process, as the library is: any thread may be in a range.
+SWITCHYARD_COLD range_functions* keep_functions(const range_functions& found) {
+  static mutex guard;
+  static auto* const all =
+      new std::vector<std::unique_ptr<range_functions>>;  // NOLINT(cppcoreguidelines-owning-memory)
+  const locked lock{guard};
+  for (const auto& each : *all) {
+    if (each->push == found.push && each->pop == found.pop) return each.get();
+  }
+  return all->emplace_back(std::make_unique<range_functions>(found)).get();
+}
+
 }  // namespace detail
 
 SWITCHYARD_COLD range_hooks open_ranges(const std::string& which) {
@@ -50,11 +64,11 @@ SWITCHYARD_COLD range_hooks open_ranges(const std::string& which) {
   for (const std::string& each : libraries) {
     const detail::range_functions found = detail::find_ranges(each);
     if (found.push != nullptr) {
-      auto* const kept = new detail::range_functions{found};  // NOLINT(cppcoreguidelines-owning-memory)
       return {[](void* mine, const char* name) noexcept {
                 (void)static_cast<detail::range_functions*>(mine)->push(name);
               },
-              [](void* mine) noexcept { (void)static_cast<detail::range_functions*>(mine)->pop(); }, kept};
+              [](void* mine) noexcept { (void)static_cast<detail::range_functions*>(mine)->pop(); },
+              detail::keep_functions(found)};
     }
     tried += (tried.empty() ? "" : ", ") + each;
   }
