@@ -55,8 +55,7 @@ SWITCHYARD_COLD bool unfit_finder::check_workspace() {
       return refuse("workspace '" + buffer.name + "' would take " + std::to_string(bytes.value) + " bytes" +
                     in_brackets(text));
     }
-    total += (static_cast<std::size_t>(bytes.value) + workspace_alignment - 1) / workspace_alignment *
-             workspace_alignment;
+    total += padded_buffer(bytes.value);
   }
   const std::int64_t memory = device_.attribute("memory_bytes");  // 0: not known
   if (memory <= 0 || total <= static_cast<std::size_t>(memory)) return true;

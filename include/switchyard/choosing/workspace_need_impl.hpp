@@ -14,12 +14,11 @@ namespace switchyard {
 inline namespace v0 {
 
 SWITCHYARD_FUNCTION std::int64_t workspace_need(const variant& of, const evaluation& values) noexcept {
-  constexpr auto step = static_cast<std::int64_t>(workspace_alignment);
   std::int64_t total = 0;
   for (const named_expression& buffer : of.workspace) {
     const integer_result bytes = buffer.value.evaluate(values);
     if (bytes.why != fault::none || bytes.value < 0 || bytes.value > max_buffer_bytes) return -1;
-    total += (bytes.value + step - 1) / step * step;
+    total += static_cast<std::int64_t>(padded_buffer(bytes.value));
   }
   return total;
 }

@@ -19,6 +19,12 @@ inline constexpr std::size_t workspace_alignment = 256;
 /// Bytes that one of them can have.
 inline constexpr std::int64_t max_buffer_bytes = std::int64_t{1} << 46U;
 
+/// What a buffer of so many bytes takes of a workspace.
+[[nodiscard]] constexpr std::size_t padded_buffer(std::int64_t bytes) noexcept {
+  return (static_cast<std::size_t>(bytes) + workspace_alignment - 1) / workspace_alignment *
+         workspace_alignment;
+}
+
 /// Bytes of scratch memory that a block of the host backend can have.
 inline constexpr std::uint32_t max_host_scratch_bytes = std::uint32_t{1} << 30U;
 

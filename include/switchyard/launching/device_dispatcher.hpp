@@ -112,8 +112,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
     const std::uint64_t key = now->hash_of(problem);
     if (const plan* found = now->plans().find(key, own, problem.conditions())) return found->workspace_bytes;
     require_legal(own, check);
-    const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-    std::unique_ptr<plan> fresh = now->make_plan(problem, key, may_load);
+    std::unique_ptr<plan> fresh = now->make_plan(problem, key, may_load(launch_stream));
     const plan* const published = publish(*now, fresh);
     return (published != nullptr ? published : fresh.get())->workspace_bytes;
   }

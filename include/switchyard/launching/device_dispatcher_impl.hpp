@@ -171,13 +171,12 @@ SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state&
 }
 
 SWITCHYARD_COLD void device_dispatcher::refuse(problem_view own, const std::string& wrong) const {
-  if (operator_tally* const tally = current_.load(std::memory_order_seq_cst)->tally(); tally != nullptr)
-    tally->count(error_code::invalid_argument);
+  current_.load(std::memory_order_seq_cst)->count(error_code::invalid_argument);
   detail::fail_illegal(op_, own, wrong);
 }
 
 SWITCHYARD_COLD void device_dispatcher::fail_foreign(const operator_state& now) const {
-  if (now.tally() != nullptr) now.tally()->count(error_code::invalid_argument);
+  now.count(error_code::invalid_argument);
   detail::fail_foreign(op_, *driver_);
 }
 
@@ -187,8 +186,7 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_new(operator_state& now, cons
   if (!driver_->owns(launch_stream)) fail_foreign(now);
   if (now.sealed() != nullptr && now.sealed()->is_closed())
     return launch_sealed(now, problem, key, arguments, launch_stream, given);
-  const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
-  std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load);
+  std::unique_ptr<plan> fresh = now.make_plan(problem, key, may_load(launch_stream));
   run_fresh(now, fresh, arguments, launch_stream, given);
 }
 
@@ -199,16 +197,12 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, c
   seal::event met;
   std::unique_ptr<plan> fresh;
   const auto note = [&] {
-    if (now.tally() != nullptr) now.tally()->count(met);
+    now.count(met);
     now.sealed()->note(now.op(), now.device(), problem.all(), met, now.messages());
   };
   try {
     if (rules.plan == seal_action::refuse) detail::fail_unprepared(now.op(), problem.all(), "is new");
-    const bool is_refused = rules.load == seal_action::refuse;
-    const loading may_load = driver_->capturing(launch_stream) ? loading::refused
-                             : is_refused                      ? loading::sealed
-                                                               : loading::allowed;
-    fresh = now.make_plan(problem, key, may_load);
+    fresh = now.make_plan(problem, key, may_load(launch_stream, rules.load == seal_action::refuse));
     met.loads = fresh->has_loaded;
     met.falls_back = fresh->chosen.why == reason::heuristic;
     if (met.falls_back && rules.fallback == seal_action::refuse)
@@ -217,7 +211,7 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, c
     met.is_refused = refused.code() == error_code::not_prepared;
     if (met.is_refused) {
       note();
-      if (now.tally() != nullptr) now.tally()->count(refused.code());
+      now.count(refused.code());
     }
     throw;
   }
@@ -259,7 +253,7 @@ SWITCHYARD_FUNCTION plan* device_dispatcher::publish(operator_state& now, std::u
 }
 
 SWITCHYARD_FUNCTION void device_dispatcher::retire(operator_state& now, plan* displaced) {
-  if (now.tally() != nullptr && !displaced->is_fallback) now.tally()->count(&operator_tally::displaced_plans);
+  if (!displaced->is_fallback) now.count(&operator_tally::displaced_plans);
   now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
   const std::size_t left =
       reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });

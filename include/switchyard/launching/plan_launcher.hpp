@@ -58,6 +58,9 @@ class plan_launcher {
       launch_again(of, result, parameters, launch_stream);
   }
 
+  /// Whether a call's plan may load kernels. `is_sealed`: a sealed catalog refuses that.
+  [[nodiscard]] loading may_load(stream launch_stream, bool is_sealed = false) const;
+
   /// Takes calls' workspaces from elsewhere than the driver. Called before the first call.
   void take_memory_from(memory_source& source) noexcept { memory_ = &source; }
 

@@ -100,6 +100,11 @@ SWITCHYARD_COLD void plan_launcher::fail_only_launch(const plan& of, status resu
   }
 }
 
+SWITCHYARD_FUNCTION loading plan_launcher::may_load(stream launch_stream, bool is_sealed) const {
+  if (driver_->capturing(launch_stream)) return loading::refused;
+  return is_sealed ? loading::sealed : loading::allowed;
+}
+
 SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of, const void* arguments,
                                             stream launch_stream, const workspace& given,
                                             const std::vector<std::uint32_t>* passed_over) {
@@ -147,12 +152,10 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
       return run(now, *each, arguments, launch_stream, given);
     ++kept;
   }
-  const bool may_not_load = now.sealed() != nullptr && now.sealed()->is_closed() &&
-                            now.sealed()->rules().load == seal_action::refuse;
-  const loading may_load = driver_->capturing(launch_stream) ? loading::refused
-                           : may_not_load                    ? loading::sealed
-                                                             : loading::allowed;
-  std::unique_ptr<plan> fresh = of.kernels->make_plan_within(of, given.bytes, may_load, passed_over);
+  const bool is_sealed = now.sealed() != nullptr && now.sealed()->is_closed() &&
+                         now.sealed()->rules().load == seal_action::refuse;
+  std::unique_ptr<plan> fresh =
+      of.kernels->make_plan_within(of, given.bytes, may_load(launch_stream, is_sealed), passed_over);
   if (fresh == nullptr) {
     of.kernels->count(error_code::invalid_argument);
     detail::fail_workspace(op_, given.bytes,
@@ -179,13 +182,12 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
                                                                   const void* arguments, stream launch_stream,
                                                                   const workspace& given,
                                                                   const std::vector<std::uint32_t>* before) {
-  const loading may_load = driver_->capturing(launch_stream) ? loading::refused : loading::allowed;
   std::vector<std::uint32_t> passed_over;
   if (before != nullptr) passed_over = *before;
   passed_over.push_back(unfit.chosen.variant);
   std::unique_ptr<plan> next;
   try {
-    next = unfit.kernels->make_plan_without(passed_over, unfit, problem, may_load);
+    next = unfit.kernels->make_plan_without(passed_over, unfit, problem, may_load(launch_stream));
   } catch (const call_error& nothing_left) {
     unfit.kernels->count(problem.code());
     if (nothing_left.code() != error_code::no_variant) throw;

@@ -15,6 +15,11 @@ struct observers {
   std::shared_ptr<seal> sealed = nullptr;
   std::shared_ptr<operator_tally> tally = nullptr;
   range_hooks ranges{};
+
+  template <class What>
+  void count(const What& what) const noexcept {
+    if (tally != nullptr) tally->count(what);
+  }
 };
 
 }  // namespace v0

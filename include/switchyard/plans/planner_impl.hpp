@@ -48,8 +48,7 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
     const std::int64_t bytes = value_of(variant_.workspace[i].value);
     if (bytes < 0 || bytes > max_buffer_bytes) fail();
     out.workspace[i] = {out.workspace_bytes, static_cast<std::size_t>(bytes)};
-    out.workspace_bytes += (static_cast<std::size_t>(bytes) + workspace_alignment - 1) / workspace_alignment *
-                           workspace_alignment;
+    out.workspace_bytes += padded_buffer(bytes);
   }
   if (out.workspace_bytes != 0) require_memory(out.workspace_bytes);
   const planned_launch* before = nullptr;  // fills do not count

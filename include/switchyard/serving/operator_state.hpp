@@ -81,8 +81,11 @@ class operator_state {
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
   /// The catalog's seal; null: it has none.
   [[nodiscard]] seal* sealed() const noexcept { return shared_.seen_by.sealed.get(); }
-  /// What counts; null: nobody does.
-  [[nodiscard]] operator_tally* tally() const noexcept { return shared_.seen_by.tally.get(); }
+  /// Counts an error, an event of a seal, and the like, where a catalog does.
+  template <class What>
+  void count(const What& what) const noexcept {
+    shared_.seen_by.count(what);
+  }
   /// Ranges around calls; may be off.
   [[nodiscard]] const range_hooks& ranges() const noexcept { return shared_.seen_by.ranges; }
 

@@ -60,7 +60,7 @@ SWITCHYARD_FUNCTION type_kernels& operator_state::kernels_for(problem_view probl
   if (type_kernels* const made = make(signature)) return *made;
   const auto from = shared_.selectors->read(signature);
   shared_.messages->count(choice{});
-  if (tally() != nullptr) tally()->count(choice{});
+  count(choice{});
   throw call_error{from->is_forced ? error_code::nothing_forced : error_code::no_variant,
                    shared_.selectors->explain_failure(problem, *from, {})};
 }
@@ -73,9 +73,8 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> operator_state::make_plan(const call_p
     return kernels_for(problem.all()).make_plan(problem, hash, may_load);
   } catch (const error& failure) {
     // A sealed catalog's refusal is counted with its call; what fails before service starts, no caller sees.
-    if (tally() != nullptr && failure.code() != error_code::not_prepared &&
-        shared_.is_in_service.load(std::memory_order_relaxed))
-      tally()->count(failure.code());
+    if (failure.code() != error_code::not_prepared && shared_.is_in_service.load(std::memory_order_relaxed))
+      count(failure.code());
     throw;
   }
 }

@@ -86,14 +86,14 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(const call_pro
     } catch (const error& problem_of_variant) {
       if (!is_unfit(problem_of_variant)) throw;
       kernels_.warn_unfit(chosen.variant, problem_of_variant);
-      if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::passed_over);
+      shared_.seen_by.count(&operator_tally::passed_over);
       if (unfit == nullptr) unfit = std::make_exception_ptr(named(chosen.variant, problem_of_variant));
       passed_over.push_back(chosen.variant);
       continue;
     }
     make_room_for_blocks(*out);
     count(chosen);
-    if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::plans);
+    shared_.seen_by.count(&operator_tally::plans);
     if (timed) report(*out, problem, {selected - begin, monotonic_nanoseconds() - selected});
     return out;
   }
@@ -102,7 +102,7 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(const call_pro
 SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan_without(
     std::vector<std::uint32_t> passed_over, const plan& unfit, const error& problem, loading may_load) {
   kernels_.warn_unfit(unfit.chosen.variant, problem);
-  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::passed_over);
+  shared_.seen_by.count(&operator_tally::passed_over);
   return make_plan(problem_of(unfit), unfit.hash, may_load, std::move(passed_over));
 }
 
@@ -157,12 +157,12 @@ SWITCHYARD_FUNCTION call_error type_kernels::named(std::uint32_t index, const er
 }
 
 SWITCHYARD_FUNCTION void type_kernels::count(error_code thrown) const noexcept {
-  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(thrown);
+  shared_.seen_by.count(thrown);
 }
 
 SWITCHYARD_FUNCTION void type_kernels::count(const choice& chosen) const noexcept {
   shared_.messages->count(chosen);
-  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(chosen);
+  shared_.seen_by.count(chosen);
 }
 
 SWITCHYARD_FUNCTION void type_kernels::name_ranges() {

@@ -69,7 +69,7 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
     if (slot.failures > 0) count_generation();
     slot.last_failure = nullptr;
     const unsigned failures = std::exchange(slot.failures, 0U);
-    if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::loads);
+    shared_.seen_by.count(&operator_tally::loads);
     if (failures > 0 && shared_.messages->level() != debug_level::silent) {
       shared_.messages->line("switchyard: " + name_of(index) + " was loaded after " +
                              std::to_string(failures) + " failures and serves again");
@@ -188,7 +188,7 @@ SWITCHYARD_FUNCTION void variant_kernels::suspend(std::uint32_t index, loaded_va
 }
 
 SWITCHYARD_FUNCTION void variant_kernels::count_failed_load() noexcept {
-  if (shared_.seen_by.tally != nullptr) shared_.seen_by.tally->count(&operator_tally::failed_loads);
+  shared_.seen_by.count(&operator_tally::failed_loads);
 }
 
 SWITCHYARD_FUNCTION void variant_kernels::count_generation() noexcept {

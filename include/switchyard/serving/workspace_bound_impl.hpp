@@ -86,12 +86,11 @@ class variant_bound {
       const interval holds = bound(each.value, of, from_.device.attributes);
       if (holds.is_empty() || (holds.is_single() && holds.low == 0)) return;
     }
-    constexpr auto step = static_cast<std::int64_t>(workspace_alignment);
     std::int64_t total = 0;
     for (const named_expression& each : of_.variant->workspace) {
       const interval bytes = bound(each.value, of, from_.device.attributes);
       if (bytes.is_empty() || bytes.high < 0 || bytes.low > max_buffer_bytes) return;
-      total += (smaller(bytes.high, max_buffer_bytes) + step - 1) / step * step;
+      total += static_cast<std::int64_t>(padded_buffer(smaller(bytes.high, max_buffer_bytes)));
     }
     if (total <= least_) return;
     for (const bool is_upper : {false, true}) try_corner(of, is_upper);
