@@ -26,6 +26,7 @@
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
 #include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/counters_file.hpp>
 #include <switchyard/observing/environment.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/ranges.hpp>
@@ -203,16 +204,10 @@ class catalog final : public state_source {
   /// The ranges of the options, else those of the environment; a warning where they cannot be had.
   [[nodiscard]] range_hooks find_ranges() const;
 
-  /// Writes the counters; a failure is a warning, once.
-  void write_counters_again() noexcept;
-
   /// Says what is wrong with the environment and would otherwise have no effect without a word.
   void report_settings() const;
 
   [[nodiscard]] static search_path path_of(const catalog_options& options);
-
-  /// The same share, or an exception.
-  static double require_share(double share);
 
   /// Replaces what has changed; what failed before only where its next try is due by `now`.
   reload_report reload(std::int64_t now);
@@ -246,11 +241,7 @@ class catalog final : public state_source {
   std::vector<std::shared_ptr<use>> uses_;
   std::set<std::shared_ptr<module_store>> stores_;
   repeating_thread watcher_;
-  switchyard::mutex counters_mutex_;  // one writer at a time; guards what follows
-  std::string counters_file_;         // empty: none
-  int counters_process_ = 0;          // that writes it
-  bool counters_failed_ = false;      // the last time
-  repeating_thread counters_writer_;
+  counters_file counters_file_;
 };
 
 namespace detail {

@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -34,12 +33,11 @@
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/search_path.hpp>
-#include <switchyard/io/write_file.hpp>
 #include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/counters_file.hpp>
 #include <switchyard/observing/environment.hpp>
 #include <switchyard/observing/observers.hpp>
 #include <switchyard/observing/open_ranges.hpp>
-#include <switchyard/observing/prometheus.hpp>
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/plans/memory_hooks.hpp>
 #include <switchyard/serving/awaited_blobs.hpp>
@@ -74,8 +72,6 @@ struct catalog::use {
 
 SWITCHYARD_COLD catalog::~catalog() {
   watcher_.stop();
-  counters_writer_.stop();
-  write_counters_again();
 }
 
 SWITCHYARD_COLD const std::vector<std::string>& catalog::roots() const noexcept {
@@ -99,8 +95,10 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
       selectors_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent,
-          options_.accept)} {
-  selectors_->set_canary_share(require_share(options_.canary.share));
+          options_.accept)},
+      counters_file_{[this] { return counters(); },
+                     [messages = messages_](const std::string& message) { messages->warn(message); }} {
+  selectors_->set_canary_share(options_.canary.share);
   options_.limits.require_valid();
   report_settings();
   if (options_.settings.metrics.empty()) return;
@@ -159,14 +157,8 @@ SWITCHYARD_COLD std::size_t catalog::unload_unused() {
   return count;
 }
 
-SWITCHYARD_COLD double catalog::require_share(double share) {
-  if (share >= 0 && share <= 1) return share;
-  throw call_error{error_code::invalid_argument,
-                   "the share of a canary is " + std::to_string(share) + ", but must be 0 to 1"};
-}
-
 SWITCHYARD_COLD reload_report catalog::set_canary_share(double share) {
-  selectors_->set_canary_share(require_share(share));
+  selectors_->set_canary_share(share);
   return reload();
 }
 
@@ -185,29 +177,7 @@ SWITCHYARD_COLD catalog_counters catalog::counters() const {
 }
 
 SWITCHYARD_COLD void catalog::write_counters(const std::string& path, std::chrono::milliseconds interval) {
-  write_file(path, to_prometheus(counters()));
-  {
-    const std::scoped_lock lock{counters_mutex_};
-    counters_file_ = path;
-    counters_process_ = ::getpid();
-    counters_failed_ = false;
-  }
-  counters_writer_.start(interval, [this] { write_counters_again(); });
-}
-
-SWITCHYARD_COLD void catalog::write_counters_again() noexcept {
-  try {
-    const std::scoped_lock lock{counters_mutex_};
-    if (counters_file_.empty() || counters_process_ != ::getpid()) return;  // a child of fork() has its own
-    try {
-      write_file(counters_file_, to_prometheus(counters()));
-      counters_failed_ = false;
-    } catch (const file_error& problem) {
-      if (!std::exchange(counters_failed_, true))
-        messages_->warn("writing counters: " + std::string{problem.what()});
-    }
-  } catch (const std::exception&) {  // no memory: the next time
-  }
+  counters_file_.start(path, interval);
 }
 
 SWITCHYARD_COLD std::unique_ptr<memory_source> catalog::memory_of(const device& target) {

@@ -57,7 +57,7 @@ class selector_source {
   [[nodiscard]] const search_path& path() const noexcept { return path_; }
 
   /// The share of problems, 0 to 1, that the path's canary decides; 0 at first. A refresh then finds newer
-  /// contents.
+  /// contents. Throws call_error invalid_argument for a share that is none.
   void set_canary_share(double share);
 
   /// Reads what is new on disk and may serve a device, or any device; what cannot be read leaves its previous

@@ -126,6 +126,10 @@ SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_f
 }
 
 SWITCHYARD_FUNCTION void selector_source::set_canary_share(double share) {
+  if (!(share >= 0 && share <= 1)) {
+    throw call_error{error_code::invalid_argument,
+                     "the share of a canary is " + std::to_string(share) + ", but must be 0 to 1"};
+  }
   const std::scoped_lock lock{mutex_};
   canary_share_ = share;
 }
