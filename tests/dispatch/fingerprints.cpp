@@ -166,4 +166,7 @@ TEST_CASE("limits of a catalog are in its fingerprint") {
   other.limits.max_error = 0.5;
   CHECK_THAT(describe_difference(fingerprint_of(limited), fingerprint_of(other)),
              has_text("limits differs: "));
+  sy::catalog_options close = other;
+  close.limits.max_error = 0.5 + 1e-9;
+  CHECK(fingerprint_of(other).hash != fingerprint_of(close).hash);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -33,6 +34,11 @@ namespace detail {
 
 [[nodiscard]] inline std::string hash_of_text(std::string_view text) {
   return sha256(std::as_bytes(std::span{text.data(), text.size()}));
+}
+
+/// All bits of a number, the same in every locale.
+[[nodiscard]] inline std::string text_of_bits(double value) {
+  return std::to_string(std::bit_cast<std::uint64_t>(value));
 }
 
 inline constexpr std::string_view choice_prefix = "choice of ";
@@ -87,7 +93,7 @@ SWITCHYARD_FUNCTION void add_operator(fingerprint& to, const operator_descriptio
       add(path_from(each->path(), "kernels"), each->outline().text());
   }
   const bool has_canary = !files.canary.empty() && files.canary_share > 0;
-  if (has_canary) add("share of the canary of " + name, std::to_string(files.canary_share));
+  if (has_canary) add("share of the canary of " + name, text_of_bits(files.canary_share));
   for (const auto* list : {&files.canary, &files.overlays, &files.tables}) {
     if (list == &files.canary && !has_canary) continue;
     for (const std::shared_ptr<const table_file>& each : *list) {
@@ -128,7 +134,7 @@ SWITCHYARD_COLD void add_choices(fingerprint& to, std::vector<made_choice> choic
 
 SWITCHYARD_COLD void add_limits(fingerprint& to, const choice_limits& limits) {
   if (limits.is_none()) return;
-  const std::string text = std::to_string(limits.workspace_bytes) + " " + std::to_string(limits.max_error) +
+  const std::string text = std::to_string(limits.workspace_bytes) + " " + text_of_bits(limits.max_error) +
                            " " + limits.reproducible;
   to.parts.push_back({"limits", hash_of_text(text).substr(0, 16)});
 }
