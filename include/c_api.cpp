@@ -20,155 +20,15 @@
 #include <switchyard/switchyard.hpp>
 
 #include "c_api_calls.hpp"
+#include "c_api_catalog.hpp"
+#include "c_api_operators.hpp"
 
 namespace sy = switchyard;
 using sy::c_api::fail;
+using sy::c_api::find;
 using sy::c_api::named_arguments;
 
-/// An operator without its type.
-struct switchyard_operator {
-  switchyard_operator() = default;
-  switchyard_operator(const switchyard_operator&) = delete;
-  switchyard_operator& operator=(const switchyard_operator&) = delete;
-  virtual ~switchyard_operator() = default;
-  virtual void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
-                    sy::workspace given) = 0;
-  virtual std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
-                                      std::size_t count) = 0;
-  virtual std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
-                                      std::size_t count, std::span<const sy::axis_span> ranges) = 0;
-  virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
-  virtual void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
-                       std::span<const sy::axis_span> ranges) = 0;
-  virtual std::string explain(sy::stream stream, const switchyard_argument* arguments, std::size_t count) = 0;
-};
-
-struct switchyard_catalog {
-  switchyard_catalog(sy::catalog_options with, const switchyard_options& options)
-      : given{options}, of{hooked(std::move(with))} {}
-
-  switchyard_options given;  // its callbacks
-  sy::catalog of;            // last: its summary goes to the callback
-
- private:
-  [[nodiscard]] static const switchyard_options& options_of(const void* mine) noexcept {
-    return static_cast<const switchyard_catalog*>(mine)->given;
-  }
-
-  [[nodiscard]] sy::catalog_options hooked(sy::catalog_options with) {
-    if (given.log != nullptr) {
-      with.receiver = {[](void* mine, const sy::log_line& line) noexcept {
-                         const switchyard_options& to = options_of(mine);
-                         to.log(to.log_context, static_cast<std::int32_t>(line.kind), line.code,
-                                line.text.data());
-                       },
-                       this};
-    }
-    if (given.allocate != nullptr) {
-      with.memory = {
-          [](void* mine, std::size_t bytes, const sy::device_properties& device, sy::stream on) noexcept {
-            const switchyard_options& to = options_of(mine);
-            return to.allocate(to.memory_context, device.backend.c_str(), bytes, on.handle());
-          },
-          [](void* mine, void* address, const sy::device_properties& device, sy::stream on) noexcept {
-            const switchyard_options& to = options_of(mine);
-            to.release(to.memory_context, device.backend.c_str(), address, on.handle());
-          },
-          this};
-    }
-    if (given.begin_range != nullptr) {
-      with.ranges = {[](void* mine, const char* name) noexcept {
-                       const switchyard_options& to = options_of(mine);
-                       to.begin_range(to.range_context, name);
-                     },
-                     [](void* mine) noexcept {
-                       const switchyard_options& to = options_of(mine);
-                       to.end_range(to.range_context);
-                     },
-                     this};
-    }
-    return with;
-  }
-};
-
 namespace {
-
-template <class Operator>
-class operator_of final : public switchyard_operator {
- public:
-  explicit operator_of(sy::catalog& from) : on_{from} {}
-  operator_of(sy::catalog& from, sy::choice_limits limits) : on_{from, std::move(limits)} {}
-  operator_of(sy::catalog& from, sy::device on) : on_{from, std::move(on)} {}
-  operator_of(sy::catalog& from, sy::device on, sy::choice_limits limits)
-      : on_{from, std::move(on), std::move(limits)} {}
-
-  void call(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
-            sy::workspace given) override {
-    on_(stream, make(arguments, count), given);
-  }
-  std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments,
-                              std::size_t count) override {
-    return on_.workspace_bytes(stream, make(arguments, count));
-  }
-  std::size_t workspace_bytes(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
-                              std::span<const sy::axis_span> ranges) override {
-    return on_.workspace_bytes(stream, make(arguments, count), ranges);
-  }
-  void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
-    on_.prepare(stream, make(arguments, count));
-  }
-  void prepare(sy::stream stream, const switchyard_argument* arguments, std::size_t count,
-               std::span<const sy::axis_span> ranges) override {
-    on_.prepare(stream, make(arguments, count), ranges);
-  }
-  std::string explain(sy::stream stream, const switchyard_argument* arguments, std::size_t count) override {
-    return to_string(on_.explain(stream, make(arguments, count)));
-  }
-
- private:
-  [[nodiscard]] static typename Operator::arguments make(const switchyard_argument* arguments,
-                                                         std::size_t count) {
-    named_arguments in{Operator::name, arguments, count};
-    const auto out = sy::call_named<Operator>(in);
-    in.require_all_read();
-    return out;
-  }
-
-  sy::dispatcher<Operator> on_;
-};
-
-/// What is known of an operator by its name.
-struct entry {
-  const sy::operator_description* description;
-  std::unique_ptr<switchyard_operator> (*open)(sy::catalog& from, std::string_view device,
-                                               const sy::choice_limits* limits);
-};
-
-template <class Operator>
-std::unique_ptr<switchyard_operator> open_operator(sy::catalog& from, std::string_view device,
-                                                   const sy::choice_limits* limits) {
-  if (!device.empty() && device != "host")
-    fail("unknown device '" + std::string{device} + "'; known are NULL and host");
-  if (limits == nullptr) {
-    if (device.empty()) return std::make_unique<operator_of<Operator>>(from);
-    return std::make_unique<operator_of<Operator>>(from, sy::device::host());
-  }
-  if (device.empty()) return std::make_unique<operator_of<Operator>>(from, *limits);
-  return std::make_unique<operator_of<Operator>>(from, sy::device::host(), *limits);
-}
-
-[[nodiscard]] entry find(const char* name) {
-  const std::string_view wanted = name == nullptr ? "" : name;
-  entry out{nullptr, nullptr};
-  sy::operators::built_in::for_each([&]<class Operator>() {
-    if (Operator::name == wanted) out = {&sy::describe<Operator>(), &open_operator<Operator>};
-  });
-  if (out.description == nullptr) {
-    throw sy::call_error{sy::error_code::unknown_operator,
-                         "there is no operator '" + std::string{wanted} + "'"};
-  }
-  return out;
-}
 
 struct last_error {
   int code = 0;
@@ -407,16 +267,10 @@ int switchyard_use_ranges(switchyard_options* options, const char* which) {
     require(which, "which");
     if (options->size < sizeof *options)
       named_arguments::fail_size("options", "switchyard_options", options->size);
-    auto* const found = new sy::range_hooks{sy::open_ranges(which)};  // lives on, as what is opened
-    options->begin_range = [](void* mine, const char* name) {
-      const auto& to = *static_cast<const sy::range_hooks*>(mine);
-      to.push(to.context, name);
-    };
-    options->end_range = [](void* mine) {
-      const auto& to = *static_cast<const sy::range_hooks*>(mine);
-      to.pop(to.context);
-    };
-    options->range_context = found;
+    const sy::range_hooks found = sy::open_ranges(which);
+    options->begin_range = found.push;
+    options->end_range = found.pop;
+    options->range_context = found.context;
   });
 }
 
