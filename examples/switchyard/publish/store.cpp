@@ -23,6 +23,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/io/file.hpp>
+#include <switchyard/io/write_file.hpp>
 
 namespace sy = switchyard;
 namespace fs = std::filesystem;
@@ -56,21 +57,6 @@ void sync_to_disk(const fs::path& path) {
   ::close(file);
   if (problem != 0 && problem != EINVAL)
     fail_store(path, "cannot be written", problem);  // EINVAL: it cannot sync
-}
-
-void write_new(const fs::path& path, std::string_view bytes) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (file < 0) fail_store(path, "cannot be written", errno);
-  int problem = 0;
-  while (!bytes.empty() && problem == 0) {
-    const ssize_t written = ::write(file, bytes.data(), bytes.size());
-    if (written > 0) bytes.remove_prefix(static_cast<std::size_t>(written));
-    if (written == 0) problem = ENOSPC;
-    if (written < 0 && errno != EINTR) problem = errno;
-  }
-  if (problem == 0 && ::fsync(file) != 0) problem = errno;
-  if (::close(file) != 0 && problem == 0) problem = errno;
-  if (problem != 0) fail_store(path, "cannot be written", problem);
 }
 
 void move_over(const fs::path& from, const fs::path& to) {
@@ -108,7 +94,7 @@ void move_over(const fs::path& from, const fs::path& to) {
   std::map<std::string, std::string> hashes;
   const auto add = [&](const std::string& name, std::string_view bytes) {
     fs::create_directories((to / name).parent_path());
-    write_new(to / name, bytes);
+    sy::write_file((to / name).string(), bytes);
     hashes[name] = published_hash(bytes);
   };
   for (const char* const part : {"kernels", "tables"}) {
@@ -217,8 +203,8 @@ std::int64_t release_store::publish(const fs::path& root, provenance from, const
     release.update(to_json(from));
     release["files"] = hashes;
     const std::string text = release.dump(2) + "\n";
-    write_new(partial / "release.json", text);
-    if (key != nullptr) write_new(partial / "release.json.sig", key->sign(text));
+    sy::write_file((partial / "release.json").string(), text);
+    if (key != nullptr) sy::write_file((partial / "release.json.sig").string(), key->sign(text));
     sync_folders(partial);
     move_over(partial, folder_of(from.serial));
     sync_to_disk(folder_ / "versions");
