@@ -23,23 +23,6 @@ namespace {
 
 using namespace test;
 
-[[nodiscard]] json hooked_sum(std::int64_t bytes) {
-  return {{"id", "split"},
-          {"workspace", {{"partial", std::to_string(bytes)}}},
-          {"launches",
-           {{{"fill", "partial"}},
-            {{"blob", "arithmetic.so"},
-             {"kernel", "add_parts_f32"},
-             {"grid", {8, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", {"x", "partial", "n", {{"i32", 8}}}}},
-            {{"blob", "arithmetic.so"},
-             {"kernel", "combine_f64"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", {"partial", "out", {{"i32", 8}}}}}}}};
-}
-
 /// An allocator that keeps books.
 struct books {
   std::atomic<int> allocations{0};
@@ -81,7 +64,7 @@ struct hooked_engine {
   double out = 0;
 
   explicit hooked_engine(std::int64_t bytes = 64) {
-    files.put_manifest("row_sum", {hooked_sum(bytes)});
+    files.put_manifest("row_sum", {split_sum_variant(bytes)});
     sy::catalog_options options = files.options();
     options.memory = kept.hooks();
     catalog = std::make_unique<sy::catalog>(std::move(options));
@@ -184,7 +167,7 @@ TEST_CASE("ranges are named by operator and variant, and around the launch") {
   const disk files;
   range_record seen;
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  files.put_manifest("row_sum", {hooked_sum(64)});
+  files.put_manifest("row_sum", {split_sum_variant(64)});
   sy::catalog_options options = files.options();
   options.ranges = seen.hooks();
   sy::catalog catalog{std::move(options)};

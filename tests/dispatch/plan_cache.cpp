@@ -33,20 +33,7 @@ TEST_CASE("a warm launch allocates nothing") {
   const disk files;
   files.put_manifest("nothing", {nothing_variant("sixteen")});
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  files.put_manifest("row_sum", {{{"id", "split"},
-                                  {"workspace", {{"partial", "64"}}},
-                                  {"launches",
-                                   {{{"fill", "partial"}},
-                                    {{"blob", "arithmetic.so"},
-                                     {"kernel", "add_parts_f32"},
-                                     {"grid", {8, 1, 1}},
-                                     {"block", {1, 1, 1}},
-                                     {"parameters", {"x", "partial", "n", {{"i32", 8}}}}},
-                                    {{"blob", "arithmetic.so"},
-                                     {"kernel", "combine_f64"},
-                                     {"grid", {1, 1, 1}},
-                                     {"block", {1, 1, 1}},
-                                     {"parameters", {"partial", "out", {{"i32", 8}}}}}}}}});
+  files.put_manifest("row_sum", {split_sum_variant(64)});
   sy::catalog catalog{files.options()};
   const sy::device device{std::make_shared<sy::host::driver>(1)};
   sy::dispatcher<nothing> sixteen{catalog, device};

@@ -120,6 +120,24 @@ struct echo {
   return out;
 }
 
+/// A variant of row_sum with a workspace of so many bytes.
+[[nodiscard]] inline nlohmann::json split_sum_variant(std::int64_t bytes) {
+  return {{"id", "split"},
+          {"workspace", {{"partial", std::to_string(bytes)}}},
+          {"launches",
+           {{{"fill", "partial"}},
+            {{"blob", "arithmetic.so"},
+             {"kernel", "add_parts_f32"},
+             {"grid", {8, 1, 1}},
+             {"block", {1, 1, 1}},
+             {"parameters", {"x", "partial", "n", {{"i32", 8}}}}},
+            {{"blob", "arithmetic.so"},
+             {"kernel", "combine_f64"},
+             {"grid", {1, 1, 1}},
+             {"block", {1, 1, 1}},
+             {"parameters", {"partial", "out", {{"i32", 8}}}}}}}};
+}
+
 /// A variant of `nothing`.
 [[nodiscard]] inline nlohmann::json nothing_variant(const std::string& id) {
   return {{"id", id},
