@@ -137,8 +137,7 @@ class variant_bound {
 /// arguments that read an axis that runs.
 class type_sweep {
  public:
-  type_sweep(const operator_description& op, const prepared_ranges& ranges, const device_properties& device)
-      : op_{op} {
+  type_sweep(const operator_description& op, const prepared_ranges& ranges, const device_properties& device) {
     const call_problem whole{op, ranges.first, device.attributes, ranges.arguments.data()};
     for (const std::int64_t each : whole.all()) box_.push_back({each, each});
     std::uint64_t running = 0;
@@ -182,7 +181,6 @@ class type_sweep {
     interval of;
   };
 
-  const operator_description& op_;
   variant_bound::box box_;
   std::vector<turn> turning_;
 };
