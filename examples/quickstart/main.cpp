@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -136,7 +137,10 @@ template <class Call>
   const auto problem = sy::make_problem<operator_type>(call.arguments);
   measured_call out{{problem.begin(), problem.end()}, {}, {}, {}};
   std::size_t count = 0;
-  for (const std::string& variant : variants_of(run.explain(call.arguments))) {
+  const std::vector<std::string> variants = variants_of(run.explain(call.arguments));
+  if (variants.empty())
+    throw std::runtime_error{call.name + ": no kernel in " + root.string() + " serves it on this device"};
+  for (const std::string& variant : variants) {
     sy::catalog_options options{.roots = {root.string()}, .tables = {}, .default_roots = false};
     options.settings.forced = {{std::string{operator_type::name}, variant}};
     sy::catalog catalog{std::move(options)};
