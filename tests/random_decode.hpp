@@ -96,7 +96,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     a.head_dim = 576;
     a.head_dim_v = 512;
     if (chance(25)) {
-      a.head_dim = pick<std::int64_t>({64, 80, 128, 192, 576});
+      a.head_dim = pick<std::int64_t>({64, 80, 128, 192});  // wider keys are served with as wide values alone
       a.head_dim_v = pick<std::int64_t>({16, 64});
     }
     if (!draws_small_calls()) return;

@@ -5,7 +5,9 @@
 // A block owns 128 keys, two warpgroups 64 each, and goes through the queries of all heads that share them;
 // one warp feeds it through the copy engine. Scores are computed transposed, keys along the rows of a
 // product, as in FlashAttention-3, so that weights and slopes feed dv and dk from registers. Only the slopes
-// go to shared memory, for dq, whose sum in memory they are added to by bulk copies.
+// go to shared memory, for dq, whose sum in memory they are added to by bulk copies. Where every run is to
+// give the same bits, a warp of its own adds them, in a fixed order of the blocks; FlashAttention-4 orders
+// them so too.
 //
 // At head dim 64 a step has 128 queries, in two parts: the products of one run beside the exponentials of the
 // other. Elsewhere it has 64.
@@ -65,8 +67,12 @@ struct key_worker : backward_worker<Shape> {
 
   /// Lays down the warp's part of dq.
   __device__ __forceinline__ void store_dq(const float (&dq)[dq_count]) {
-    if (lane_now() == 0) wait_bulk_reads();  // of the step before
-    __syncwarp();
+    if constexpr (Shape::ordered) {
+      wait(bars.empty_sums(), worker::template phase_of<1>(taken - 1) ^ 1);
+    } else {
+      if (lane_now() == 0) wait_bulk_reads();  // of the step before
+      __syncwarp();
+    }
 #pragma unroll
     for (int piece = 0; piece < pieces; ++piece) {
       auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq + dq_slot(piece)) + lane_now();
@@ -78,11 +84,14 @@ struct key_worker : backward_worker<Shape> {
     }
   }
 
-  /// Adds it to the sums of its tile. To be called with products under way: the fence waits for the stores.
-  __device__ __forceinline__ void add_dq(i32 tile) {
+  /// Adds it, the n-th of the block, to the sums of its tile. To be called with products under way: the fence
+  /// waits for the stores.
+  __device__ __forceinline__ void add_dq(i32 tile, u32 n) {
     fence_async_proxy();
     __syncwarp();
-    if (lane_now() == 0) {
+    if constexpr (Shape::ordered) {
+      arrive_once(bars.full_sums(worker::template stage_of<2>(n)));
+    } else if (lane_now() == 0) {
 #pragma unroll
       for (int piece = 0; piece < pieces; ++piece) {
         const u32 slot = dq_slot(piece);
@@ -123,7 +132,7 @@ struct key_worker : backward_worker<Shape> {
     start_dp(dp, 0);
     if constexpr (First && Shape::held_values) arrive_once(bars.empty_v());  // the product has its operand
     if constexpr (!First && MakesDq) {
-      if (stored >= 0) add_dq(stored);
+      if (stored >= 0) add_dq(stored, taken - 2);
     }
     u32 weights[words];
     {
@@ -179,7 +188,7 @@ struct key_worker : backward_worker<Shape> {
     if constexpr (!Skip) start_dp(dp, 0);
     if constexpr (First && !Skip && Shape::held_values) arrive_once(bars.empty_v());
     if constexpr (!First) {
-      if (stored >= 0) add_dq(stored);
+      if (stored >= 0) add_dq(stored, taken - 2);
     }
     u32 weights[words], later_weights[words], later_slopes[words];
     float2 delta[count / 4];
@@ -426,7 +435,7 @@ struct key_worker : backward_worker<Shape> {
            worker::template phase_of<2>(taken - 1));
       product_fence();
       start_dq(dq);
-      if (stored >= 0) add_dq(stored);
+      if (stored >= 0) add_dq(stored, taken - 2);
       product_wait<0>();
       pin(dq);
       pin(dk);
@@ -434,7 +443,7 @@ struct key_worker : backward_worker<Shape> {
       leave_slopes();
       arrive_once(bars.empty_k(worker::template stage_of<Shape::key_stages>(filled)));
       store_dq(dq);
-      add_dq(sums);
+      add_dq(sums, taken - 1);
     }
   }
 
@@ -483,7 +492,7 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
       init_barrier(bars.full_k(s), 1);
       init_barrier(bars.empty_k(s), 8);
       init_barrier(bars.full_tile(s), 1);
-      init_barrier(bars.empty_tile(s), 8);
+      init_barrier(bars.empty_tile(s), Shape::ordered ? 10 : 8);
       init_barrier(bars.full_slopes(s), 8);
       init_barrier(bars.empty_slopes(s), Shape::single ? 4 : 8);
     }
@@ -492,6 +501,10 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
       init_barrier(bars.empty_q(s), 8);
       init_barrier(bars.full_do(s), 1);
       init_barrier(bars.empty_do(s), 8);
+    }
+    if constexpr (Shape::ordered) {
+      for (u32 s = 0; s < 2; ++s) init_barrier(bars.full_sums(s), Shape::single ? 4 : 8);
+      init_barrier(bars.empty_sums(), 1);
     }
     fence_barrier_init();
   }
@@ -504,6 +517,10 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
     give_registers<Shape::producer_registers>();
     if (threadIdx.x < 32 && elect_one()) {
       produce_all_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
+    }
+    if constexpr (Shape::ordered) {
+      const u32 warp = threadIdx.x / 32;
+      if ((warp == 1 || warp == 2) && elect_one()) add_in_turn<Shape>(p, bars, memory, warp - 1);
     }
   } else {
     take_registers<Shape::registers>();

@@ -7,8 +7,9 @@
 
 namespace hopper {
 
-/// Sizes of a kernel. `Capped`: scores are.
-template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped>
+/// Sizes of a kernel. `Capped`: scores are. `Ordered`: the blocks of keys that see a tile of queries add to
+/// its dq in a fixed order.
+template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Ordered = false>
 struct backward_shape {
   using type = Type;
   using share = dq_shares<Dim, Queries>;
@@ -19,6 +20,7 @@ struct backward_shape {
   static constexpr int keys = 128;
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
+  static constexpr bool ordered = Ordered;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
   /// Whether the first warpgroup alone makes dq, of all columns: the second half of 96 begins inside a panel.
@@ -30,9 +32,9 @@ struct backward_shape {
   static constexpr bool held_values = Dim == 64 || (Dim == 96 && !Capped);
   /// Whether the blocks of keys of a head begin with different queries where all see all: those that run side
   /// by side would otherwise add to the same sums at the same time.
-  static constexpr bool rotated = Dim == 64;
-  static constexpr u32 registers = 240;
-  static constexpr u32 producer_registers = 24;
+  static constexpr bool rotated = Dim == 64 && !Ordered;
+  static constexpr u32 registers = Ordered ? 232 : 240;
+  static constexpr u32 producer_registers = Ordered ? 40 : 24;
   static constexpr u32 panel_k = keys * 128;
   static constexpr u32 panel_q = Queries * 128;
   static constexpr u32 bytes_k = panels * panel_k;
@@ -50,7 +52,7 @@ struct backward_shape {
   static constexpr u32 at_delta = at_lse + Stages * bytes_row;
   static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
   static constexpr u32 at_barriers = at_tiles + 2 * 64;
-  static constexpr u32 shared_bytes = at_barriers + 16 * (7 + 2 * Stages);
+  static constexpr u32 shared_bytes = at_barriers + 16 * (7 + 2 * Stages + (Ordered ? 2 : 0));
 };
 
 /// Addresses of the barriers.
@@ -71,6 +73,8 @@ struct backward_barriers {
   __device__ u32 empty_do(u32 s) const { return full_do(s) + 8; }
   __device__ u32 full_weights() const { return full_do(Shape::stages); }  // of hopper_backward_wide.cu alone
   __device__ u32 empty_weights() const { return full_weights() + 8; }
+  __device__ u32 full_sums(u32 s) const { return full_do(Shape::stages) + 8 * s; }  // where sums are ordered
+  __device__ u32 empty_sums() const { return full_sums(2); }
 };
 
 /// A block of keys and the tiles of queries that see one of them.
@@ -120,6 +124,19 @@ struct query_walk {
   }
 };
 
+/// How many blocks of keys add to a tile of queries before this one, which sees it. Where a causal mask gives
+/// later keys fewer queries, they come first: they reach a tile of queries earlier.
+template <class Shape>
+__device__ __forceinline__ i32 turn_of(const backward_problem& p, const key_tile& t, i32 tile) {
+  const i32 block = t.begin / Shape::keys;
+  const i32 first = tile * Shape::queries;
+  if (p.right < 1 << 29) {
+    const i32 last = min(first + Shape::queries, t.queries) - 1;
+    return min(last + t.diagonal + p.right, t.keys - 1) / Shape::keys - block;
+  }
+  return block - max(first - p.left + t.diagonal, 0) / Shape::keys;
+}
+
 /// What the copies of a tile need besides.
 struct key_source {
   i32 head_kv, entry_q, entry_k, token_q, token_k;
@@ -168,7 +185,8 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
   return true;
 }
 
-/// Tiles to who asks: heads in sections, and those tiles first that causal masks leave most queries.
+/// Tiles to who asks: heads in sections, and those tiles first that causal masks leave most queries; where
+/// sums are ordered, those that are to add first. A tile waits only for tiles that were given before it.
 template <class Shape>
 struct key_tiles {
   const backward_problem& p;
@@ -187,8 +205,9 @@ struct key_tiles {
       const i32 here = in_last ? items - before : p.section;
       const i32 first = in_last ? before : next_unit / (p.section * tiles) * p.section;
       const i32 inside = next_unit - first * tiles;
-      const i32 at = inside / here;
+      i32 at = inside / here;
       const i32 item = first + inside - at * here;
+      if (Shape::ordered && p.right < 1 << 29) at = tiles - 1 - at;
       next_unit = atomicAdd(p.next_tile, 1);
       if (locate<Shape>(p, item, at, t, from)) return true;
     }
@@ -268,6 +287,49 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
   wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
   places[at_tile.stage].steps = -1;
   arrive(bars.full_tile(at_tile.stage));
+}
+
+/// Adds the dq that the warpgroups lay down to its sums, each in its turn. One thread of two: one adds what
+/// was laid down `first`, then every second, and while it waits until all of it has arrived the other adds
+/// the next.
+template <class Shape>
+__device__ __forceinline__ void add_in_turn(const backward_problem& p, backward_barriers<Shape> bars,
+                                            unsigned char* memory, u32 first) {
+  constexpr u32 bytes = Shape::queries * Shape::dim * 4;
+  static_assert(bytes == 8 * Shape::share::warp_bytes, "the warps' shares lie as the sums do");
+  const auto* const places = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles);
+  i32* const turns = p.next_tile + 1;  // [batch, heads, tiles of queries], zeroed
+  ring<2> at_tile;
+  u32 phase = 0;
+  bool mine = first == 0;
+  while (true) {
+    wait(bars.full_tile(at_tile.stage), at_tile.phase);
+    const key_tile& t = places[at_tile.stage];
+    const i32 steps = t.steps;
+    if (steps < 0) return;
+    query_walk walk{t};
+    for (i32 step = 0; step < steps; ++step) {
+      if (mine) {
+        const i32 turn = turn_of<Shape>(p, t, walk.at);
+        wait_for_number(turns + walk.over_heads, turn);
+        wait(bars.full_sums(first), phase);
+        fence_global_async_proxy();
+        add_floats(p.dq_sum + static_cast<i64>(walk.over_heads) * (Shape::queries * Shape::dim),
+                   shared_address(memory) + Shape::at_dq, bytes);
+        commit_bulk_group();
+        wait_bulk_reads();
+        arrive(bars.empty_sums());
+        phase ^= 1;
+        wait_bulk_groups();
+        fence_global_async_proxy();
+        publish_number(turns + walk.over_heads, turn + 1);
+      }
+      mine = !mine;
+      walk.advance(p.rows / Shape::queries);
+    }
+    arrive(bars.empty_tile(at_tile.stage));
+    at_tile.advance();
+  }
 }
 
 }  // namespace hopper

@@ -26,6 +26,7 @@ struct wide_shape {
   static constexpr int keys = 64;
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
+  static constexpr bool ordered = false;
   static constexpr bool staged = Staged;
   static constexpr int panels = Dim / 64;
   static constexpr int panels_v = DimV / 64;

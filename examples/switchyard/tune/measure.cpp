@@ -13,13 +13,6 @@ using nlohmann::json;
 
 namespace tool {
 
-namespace {
-
-/// Each old content of results twice.
-constexpr std::size_t least_judged_runs = 6;
-
-}  // namespace
-
 json extent_to_json(const sy::tune::checked_extent& of) {
   json out{{"rows", of.rows}, {"of", of.all_rows}};
   if (!of.smaller.empty()) out["smaller"] = of.smaller;

@@ -11,6 +11,9 @@
 
 namespace tool {
 
+/// How often a result is judged: each old content of outputs twice.
+constexpr std::size_t least_judged_runs = 6;
+
 /// How times are taken.
 struct measure_settings {
   std::string devices;

@@ -12,6 +12,7 @@
 #include <switchyard/problem/problem.hpp>
 
 #include "command.hpp"
+#include "operators.hpp"
 
 namespace sy = switchyard;
 
@@ -20,16 +21,6 @@ namespace tool {
 namespace {
 
 constexpr std::string_view calls_word = "calls=";
-
-[[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word) {
-  std::int64_t value = 0;
-  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || stop != text.data() + text.size() || text.empty()) {
-    throw usage_error{"in '" + word + "', '" + text +
-                      "' is not an integer; a range is first..last*factor or first..last+step"};
-  }
-  return value;
-}
 
 /// "128..8192*2": 128, 256, ... and the last value, even where the factor steps over it.
 void add_range(const std::string& text, const std::string& word, std::vector<std::int64_t>& out) {
@@ -79,6 +70,16 @@ void add_range(const std::string& text, const std::string& word, std::vector<std
 }
 
 }  // namespace
+
+std::int64_t require_integer(const std::string& text, const std::string& word) {
+  std::int64_t value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || stop != text.data() + text.size() || text.empty()) {
+    throw usage_error{"in '" + word + "', '" + text +
+                      "' is not an integer; a range is first..last*factor or first..last+step"};
+  }
+  return value;
+}
 
 axis_values parse_word(const sy::operator_description& op, const std::string& word) {
   const std::size_t equals = word.rfind('=');  // a condition on arguments has others before
