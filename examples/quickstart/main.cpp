@@ -129,7 +129,8 @@ struct measured_call {
 /// Times variants of a call until the slow ones are reached, for at most two seconds. Prints a line.
 template <class Call>
 [[nodiscard]] measured_call measure(const std::filesystem::path& root,
-                                    sy::dispatcher<typename Call::operator_type>& run, Call& call) {
+                                    sy::dispatcher<typename Call::operator_type>& run, Call& call,
+                                    int name_width) {
   using operator_type = typename Call::operator_type;
   std::printf("%-26s ", call.name.c_str());
   std::fflush(stdout);
@@ -153,8 +154,8 @@ template <class Call>
     if (count > 2 && found.microseconds > 4 * out.fastest.microseconds) break;
     if (count > 1 && since.seconds() > 2) break;
   }
-  std::printf("%8zu  %-24s %9.1f us  %-24s %9.1f us\n", count, out.fastest.variant.c_str(),
-              out.fastest.microseconds, out.slowest.variant.c_str(), out.slowest.microseconds);
+  std::printf("%8zu  %-*s %9.1f us  %-*s %9.1f us\n", count, name_width, out.fastest.variant.c_str(),
+              out.fastest.microseconds, name_width, out.slowest.variant.c_str(), out.slowest.microseconds);
   std::fflush(stdout);
   return out;
 }
@@ -176,7 +177,7 @@ template <class Call>
 /// Runs, checks and times a call, and prints its line; with the time `before`, also how much faster it is.
 template <class Call>
 [[nodiscard]] outcome run_call(sy::dispatcher<typename Call::operator_type>& run, Call& call,
-                               const copy_speed& copies, double before = 0) {
+                               const copy_speed& copies, int name_width, double before = 0) {
   std::printf("%-26s ", call.name.c_str());
   std::fflush(stdout);
   const sy::explanation why = run.explain(call.arguments);
@@ -184,8 +185,8 @@ template <class Call>
   run({}, call.arguments);
   const quickstart::verdict verdict = verify(call);
   const double microseconds = time_call(run, call, 9);
-  std::printf("%-24s %9.1f us %8.1f %-8s %8s %9.1e %9.1e %7lld  %s", why.variant.c_str(), microseconds,
-              call.work() / microseconds / 1e3, Call::work_unit,
+  std::printf("%-*s %9.1f us %8.1f %-8s %8s %9.1e %9.1e %7lld  %s", name_width, why.variant.c_str(),
+              microseconds, call.work() / microseconds / 1e3, Call::work_unit,
               share_of_copy(call, microseconds, copies).c_str(), verdict.error, verdict.tolerance,
               static_cast<long long>(verdict.rows), verdict.holds() ? "right" : "WRONG");
   if (before > 0) std::printf(" %6.2fx", before / microseconds);
@@ -194,9 +195,9 @@ template <class Call>
   return {why.variant, microseconds, verdict.holds()};
 }
 
-void print_head(const char* last) {
-  std::printf("%-26s %-24s %12s %17s %8s %9s %9s %7s  %s\n", "call", "variant", "median time", "speed",
-              "of copy", "error", "allowed", "rows", last);
+void print_head(const char* last, int name_width) {
+  std::printf("%-26s %-*s %12s %17s %8s %9s %9s %7s  %s\n", "call", name_width, "variant", "median time",
+              "speed", "of copy", "error", "allowed", "rows", last);
 }
 
 /// Writes a table for the device with one of the measured variants for each call.
@@ -253,11 +254,20 @@ void write_tables(const std::filesystem::path& root, const sy::device_properties
   std::printf("A copy of %.1f GB moves %.1f GB/s, counting what is read and what is written.\n",
               copies.max_bytes() / 2e9, copies.of(copies.max_bytes()));
 
+  std::size_t longest = 24;
+  (void)dispatch.for_each(calls, [&](auto& dispatcher, auto& call) {
+    for (const std::string& name : variants_of(dispatcher.explain(call.arguments)))
+      longest = std::max(longest, name.size());
+    return true;
+  });
+  const int name_width = static_cast<int>(longest);
+
   std::printf("\n1. Time variants of each call.\n\n");
-  std::printf("%-26s %8s  %-24s %12s  %-24s %12s\n", "call", "variants", "fastest", "median time", "slowest",
-              "median time");
-  const std::vector<measured_call> measured = dispatch.for_each(
-      calls, [&](auto& dispatcher, auto& call) { return measure(tree.folder(), dispatcher, call); });
+  std::printf("%-26s %8s  %-*s %12s  %-*s %12s\n", "call", "variants", name_width, "fastest", "median time",
+              name_width, "slowest", "median time");
+  const std::vector<measured_call> measured = dispatch.for_each(calls, [&](auto& dispatcher, auto& call) {
+    return measure(tree.folder(), dispatcher, call, name_width);
+  });
 
   std::printf(
       "\n2. Run with tuning tables that name the slowest, as tables made on another machine may. `of copy` "
@@ -268,19 +278,19 @@ void write_tables(const std::filesystem::path& root, const sy::device_properties
   write_tables(tree.folder(), device.properties(), calls, measured, &measured_call::slowest);
   (void)catalog.reload();
   std::printf("\n");
-  print_head("result");
+  print_head("result", name_width);
   const std::vector<outcome> before = dispatch.for_each(
-      calls, [&](auto& dispatcher, auto& call) { return run_call(dispatcher, call, copies); });
+      calls, [&](auto& dispatcher, auto& call) { return run_call(dispatcher, call, copies, name_width); });
 
   std::printf(
       "\n3. Replace the tables on disk with ones that name the fastest, and go on in this process.\n\n");
   catalog.watch(std::chrono::milliseconds{50});
   write_tables(tree.folder(), device.properties(), calls, measured, &measured_call::fastest);
   if (!wait_for_change(dispatch, calls, measured)) return 1;
-  print_head("result speedup");
+  print_head("result speedup", name_width);
   std::size_t next = 0;
   const std::vector<outcome> after = dispatch.for_each(calls, [&](auto& dispatcher, auto& call) {
-    return run_call(dispatcher, call, copies, before[next++].microseconds);
+    return run_call(dispatcher, call, copies, name_width, before[next++].microseconds);
   });
 
   bool right = true;

@@ -14,6 +14,7 @@
 //
 // dq is multiplied one step late: then the other warpgroup's slopes have long come, and the two need not meet
 // in a step but may be half a step apart, one in its exponentials while the other multiplies.
+#include "hopper_backward_order.hpp"
 #include "hopper_backward_worker.hpp"
 #include "hopper_packed_maps.hpp"
 

@@ -124,19 +124,6 @@ struct query_walk {
   }
 };
 
-/// How many blocks of keys add to a tile of queries before this one, which sees it. Where a causal mask gives
-/// later keys fewer queries, they come first: they reach a tile of queries earlier.
-template <class Shape>
-__device__ __forceinline__ i32 turn_of(const backward_problem& p, const key_tile& t, i32 tile) {
-  const i32 block = t.begin / Shape::keys;
-  const i32 first = tile * Shape::queries;
-  if (p.right < 1 << 29) {
-    const i32 last = min(first + Shape::queries, t.queries) - 1;
-    return min(last + t.diagonal + p.right, t.keys - 1) / Shape::keys - block;
-  }
-  return block - max(first - p.left + t.diagonal, 0) / Shape::keys;
-}
-
 /// What the copies of a tile need besides.
 struct key_source {
   i32 head_kv, entry_q, entry_k, token_q, token_k;
@@ -287,49 +274,6 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
   wait(bars.empty_tile(at_tile.stage), at_tile.phase ^ 1);
   places[at_tile.stage].steps = -1;
   arrive(bars.full_tile(at_tile.stage));
-}
-
-/// Adds the dq that the warpgroups lay down to its sums, each in its turn. One thread of two: one adds what
-/// was laid down `first`, then every second, and while it waits until all of it has arrived the other adds
-/// the next.
-template <class Shape>
-__device__ __forceinline__ void add_in_turn(const backward_problem& p, backward_barriers<Shape> bars,
-                                            unsigned char* memory, u32 first) {
-  constexpr u32 bytes = Shape::queries * Shape::dim * 4;
-  static_assert(bytes == 8 * Shape::share::warp_bytes, "the warps' shares lie as the sums do");
-  const auto* const places = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles);
-  i32* const turns = p.next_tile + 1;  // [batch, heads, tiles of queries], zeroed
-  ring<2> at_tile;
-  u32 phase = 0;
-  bool mine = first == 0;
-  while (true) {
-    wait(bars.full_tile(at_tile.stage), at_tile.phase);
-    const key_tile& t = places[at_tile.stage];
-    const i32 steps = t.steps;
-    if (steps < 0) return;
-    query_walk walk{t};
-    for (i32 step = 0; step < steps; ++step) {
-      if (mine) {
-        const i32 turn = turn_of<Shape>(p, t, walk.at);
-        wait_for_number(turns + walk.over_heads, turn);
-        wait(bars.full_sums(first), phase);
-        fence_global_async_proxy();
-        add_floats(p.dq_sum + static_cast<i64>(walk.over_heads) * (Shape::queries * Shape::dim),
-                   shared_address(memory) + Shape::at_dq, bytes);
-        commit_bulk_group();
-        wait_bulk_reads();
-        arrive(bars.empty_sums());
-        phase ^= 1;
-        wait_bulk_groups();
-        fence_global_async_proxy();
-        publish_number(turns + walk.over_heads, turn + 1);
-      }
-      mine = !mine;
-      walk.advance(p.rows / Shape::queries);
-    }
-    arrive(bars.empty_tile(at_tile.stage));
-    at_tile.advance();
-  }
 }
 
 }  // namespace hopper

@@ -122,23 +122,6 @@ __device__ __forceinline__ void wait_bulk_groups() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-/// Waits until a number in memory is `value`, and sees what was done before it was set so.
-__device__ __forceinline__ void wait_for_number(const i32* at, i32 value) {
-  i32 found;
-  do {
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(found) : "l"(at) : "memory");
-  } while (found != value);
-}
-
-__device__ __forceinline__ void publish_number(i32* at, i32 value) {
-  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-
-/// Orders ordinary accesses of global memory and those of the copy engine.
-__device__ __forceinline__ void fence_global_async_proxy() {
-  asm volatile("fence.proxy.async.global;" ::: "memory");
-}
-
 /// Orders ordinary stores to shared memory before later reads by tensor cores or the copy engine.
 __device__ __forceinline__ void fence_async_proxy() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
