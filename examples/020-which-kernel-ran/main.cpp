@@ -18,7 +18,7 @@ void explain_for(sy::catalog& catalog, const softmax::arguments& call, const std
   sy::device_properties device{.backend = "host", .arch = "x86_64", .name = name};
   device.set("multiprocessors", 8);
   for (const char* feature : features) device.set(feature, 1);
-  const auto rules = catalog.rules(sy::describe<softmax>(), device);
+  const auto rules = catalog.make_selector(sy::describe<softmax>(), device);
   const auto problem = sy::make_problem<softmax>(call);
   const sy::explanation why = sy::explain(*rules, problem, rules->select(problem));
   std::printf("%-16s %s\n", name.c_str(), why.variant.c_str());

@@ -53,7 +53,7 @@ struct settings {
   sy::device found = sy::device::current();
   try {
     const auto rules =
-        catalog.rules(sy::describe<sy::operators::matmul_quantized>(), found.driver()->properties());
+        catalog.make_selector(sy::describe<sy::operators::matmul_quantized>(), found.driver()->properties());
     if (!rules->candidates.empty()) return found;
   } catch (const sy::error&) {  // no kernels of it are installed
   }

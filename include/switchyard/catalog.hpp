@@ -99,9 +99,9 @@ class catalog final : public state_source {
   [[nodiscard]] std::vector<std::string> operators() const;
 
   /// The selector of an operator for problems of every type, on a device that need not be present.
-  ///     files.rules(describe<softmax>(), device::host().properties())->select(problem)
-  [[nodiscard]] std::shared_ptr<const selector> rules(const operator_description& op,
-                                                      const device_properties& device);
+  ///     files.make_selector(describe<softmax>(), device::host().properties())->select(problem)
+  [[nodiscard]] std::shared_ptr<const selector> make_selector(const operator_description& op,
+                                                              const device_properties& device);
 
   /// The content of an operator's files that serve now, for every device. Reads all of it.
   ///     files.files(describe<softmax>()).manifests.size()

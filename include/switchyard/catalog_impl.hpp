@@ -82,8 +82,8 @@ SWITCHYARD_COLD std::vector<std::string> catalog::operators() const {
   return list_operators(selectors_->path());
 }
 
-SWITCHYARD_COLD std::shared_ptr<const selector> catalog::rules(const operator_description& op,
-                                                               const device_properties& device) {
+SWITCHYARD_COLD std::shared_ptr<const selector> catalog::make_selector(const operator_description& op,
+                                                                       const device_properties& device) {
   return selectors_->make_selector(op, device, files(op), options_.limits);
 }
 

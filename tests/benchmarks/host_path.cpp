@@ -252,7 +252,7 @@ class first_choice {
         change_{change},
         driver_{std::make_shared<sy::host::driver>(1)},
         catalog_{files.options()} {
-    rules_ = catalog_.rules(sy::describe<Operator>(), driver_->properties());
+    rules_ = catalog_.make_selector(sy::describe<Operator>(), driver_->properties());
   }
 
   [[gnu::noinline]] void choose(std::int64_t count) {

@@ -79,7 +79,7 @@ TEST_CASE("rules that are asked for a problem without the axes that files added 
   const disk files;
   put_conditional(files);
   sy::catalog catalog{files.options()};
-  const auto rules = catalog.rules(sy::describe<stamp>(), sy::host::read_properties());
+  const auto rules = catalog.make_selector(sy::describe<stamp>(), sy::host::read_properties());
   REQUIRE(rules->op->axes.size() == sy::axis_count<stamp> + 1);
   const auto problem = sy::make_problem<stamp>({.blocks = 2});
   const sy::explanation why = sy::explain(*rules, problem, rules->select(problem));

@@ -78,7 +78,8 @@ TEST_CASE("a workspace limit is a constraint of the choice") {
   CHECK(run(by_catalog, {.seqlen = 16}) == 2);
   sy::dispatcher<stamp> own = limited(limiting, {.workspace_bytes = 20'000});
   CHECK(run(own, {.seqlen = 16}) == 1);
-  CHECK(limiting.rules(sy::describe<stamp>(), sy::host::read_properties())->limits.workspace_bytes == 300);
+  CHECK(limiting.make_selector(sy::describe<stamp>(), sy::host::read_properties())->limits.workspace_bytes ==
+        300);
 }
 
 TEST_CASE("where every variant needs more than the limit, the error names the least that would do") {

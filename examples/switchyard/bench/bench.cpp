@@ -124,7 +124,7 @@ void run(bench_arguments arguments, session& session) {
     workers.back()->kill();
   }
   sy::catalog catalog{asking(session, table).options()};
-  const auto rules = catalog.rules(table.op(), workers.front()->device());
+  const auto rules = catalog.make_selector(table.op(), workers.front()->device());
   bench_run shared{arguments.how, table, rules, tables_only(*rules),
                    std::make_unique<progress>(stderr, shapes.size(), 0, std::nullopt)};
   std::vector<bench_result> results = measure_all(shared, shapes, workers);

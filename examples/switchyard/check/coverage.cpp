@@ -95,7 +95,8 @@ struct listed_operator {
 /// Judges the calls of an operator on a device.
 void judge(sy::catalog& catalog, const known_device& device, const listed_operator& of,
            device_coverage& out) {
-  std::shared_ptr<const sy::selector> rules = catalog.rules(*of.known->description, device.properties);
+  std::shared_ptr<const sy::selector> rules =
+      catalog.make_selector(*of.known->description, device.properties);
   if (rules->candidates.empty()) {
     if (auto of_tables =
             rules_of_tables(catalog, *of.known->description, device.properties, rules->force_text))

@@ -72,7 +72,7 @@ void run(const explain_arguments& arguments, session& session) {
   const known_operator& known = require_operator(arguments.operator_name, catalog.roots());
   explained_call call;
   call.device = require_device(catalog, arguments.device, arguments.attributes);
-  call.rules = catalog.rules(*known.description, call.device.properties);  // files add axes
+  call.rules = catalog.make_selector(*known.description, call.device.properties);  // files add axes
   call.problem = read_problem(known, arguments.words);
   require_named(*call.rules->op, *known.description, call.problem);
   if (call.rules->candidates.empty()) {
