@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The attention ops' arguments, which derive from the C++ headers: callers give them by position."""
+"""The ops' arguments, which derive from the C++ headers: callers give them by position."""
 
 import pytest
 import switchyard.torch  # noqa: F401 (defines the ops)
@@ -9,6 +9,7 @@ SCORES = "Tensor? bias=None, Tensor? alibi_slopes=None, "
 LENGTHS = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_q=None, Tensor? seqused_k=None, "
 VALUES = ("Tensor? dropout_state=None, SymInt longest_q=-1, SymInt longest_k=-1, int mask=0, int window_left=-1, "
           "int window_right=-1, float? scale=None, float soft_cap=0., float dropout_p=0., ")  # fmt: skip
+WEIGHT, OFFSET = "Tensor? weight=None, ", "float weight_offset=0., "
 OPS = {
     "attention_forward": f"Tensor q, Tensor k, Tensor v, {SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
                          "bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None",
@@ -17,6 +18,18 @@ OPS = {
     "attention_decode": "Tensor q, Tensor k, Tensor v, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, "
                         "Tensor? sinks=None, Tensor? seqused_k=None, Tensor? block_table=None, int mask=2, int window_left=-1, "
                         "float? scale=None, float soft_cap=0., bool with_lse=False",
+    "rotary": "Tensor q, Tensor? k=None, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, Tensor? sequence_offsets=None, "
+              "Tensor? cu_seqlens=None, SymInt longest=-1, SymInt offset=0, SymInt rotary_dim=-1, float base=10000., "
+              "float scaling=1., int style=0, bool inverse=False",
+    "rms_norm": f"Tensor x, {WEIGHT}Tensor? residual=None, float epsilon=1e-06, {OFFSET}bool with_statistics=False",
+    "rms_norm_backward": f"Tensor grad_out, Tensor h, Tensor rstd, {WEIGHT}Tensor? grad_residual=None, {OFFSET}bool with_grad_weight=False",
+    "layer_norm": f"Tensor x, {WEIGHT}Tensor? bias=None, Tensor? residual=None, float epsilon=1e-05, {OFFSET}bool with_statistics=False",
+    "layer_norm_backward": f"Tensor grad_out, Tensor h, Tensor mean, Tensor rstd, {WEIGHT}Tensor? grad_residual=None, {OFFSET}"
+                           "bool with_grad_weight=False, bool with_grad_bias=False",
+    "gated_activation": "Tensor gate, Tensor? up=None, int function=0",
+    "gated_activation_backward": "Tensor grad_out, Tensor gate, Tensor? up=None, int function=0",
+    "softmax": "Tensor x, float scale=1.",
+    "softmax_backward": "Tensor grad_out, Tensor out, float scale=1.",
 }  # fmt: skip
 
 

@@ -6,8 +6,16 @@
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_forward.hpp>
+#include <switchyard/operators/gated_activation.hpp>
+#include <switchyard/operators/gated_activation_backward.hpp>
+#include <switchyard/operators/layer_norm.hpp>
+#include <switchyard/operators/layer_norm_backward.hpp>
+#include <switchyard/operators/rms_norm.hpp>
+#include <switchyard/operators/rms_norm_backward.hpp>
+#include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/softmax.hpp>
+#include <switchyard/operators/softmax_backward.hpp>
 
-#include "attention.hpp"
 #include "op_options.hpp"
 #include "stable.hpp"
 
@@ -33,31 +41,16 @@ STABLE_TORCH_LIBRARY(switchyard, m) {
   m.def(
       "attention_dropout_mask(Tensor state, SymInt batch, SymInt heads, SymInt seqlen_q, SymInt seqlen_k, "
       "float dropout_p) -> Tensor");
-  m.def(
-      "rotary(Tensor q, Tensor? k=None, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, "
-      "Tensor? sequence_offsets=None, Tensor? cu_seqlens=None, SymInt longest=-1, SymInt offset=0, "
-      "int rotary_dim=-1, float base=10000.0, float scaling=1.0, int style=0, bool inverse=False) -> "
-      "(Tensor q_out, Tensor k_out)");
-  m.def(
-      "rms_norm(Tensor x, Tensor? weight=None, Tensor? residual=None, float epsilon=1e-06, "
-      "float weight_offset=0.0, bool with_statistics=False) -> (Tensor out, Tensor residual_out, Tensor "
-      "rstd)");
-  m.def(
-      "rms_norm_backward(Tensor grad_out, Tensor h, Tensor rstd, Tensor? weight=None, "
-      "Tensor? grad_residual=None, float weight_offset=0.0, bool with_grad_weight=False) -> "
-      "(Tensor grad_x, Tensor grad_weight)");
-  m.def(
-      "layer_norm(Tensor x, Tensor? weight=None, Tensor? bias=None, Tensor? residual=None, "
-      "float epsilon=1e-05, float weight_offset=0.0, bool with_statistics=False) -> "
-      "(Tensor out, Tensor residual_out, Tensor mean, Tensor rstd)");
-  m.def(
-      "layer_norm_backward(Tensor grad_out, Tensor h, Tensor mean, Tensor rstd, Tensor? weight=None, "
-      "Tensor? grad_residual=None, float weight_offset=0.0, bool with_grad_weight=False, "
-      "bool with_grad_bias=False) -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)");
-  m.def("gated_activation(Tensor gate, Tensor? up=None, int function=0) -> Tensor");
-  m.def(
-      "gated_activation_backward(Tensor grad_out, Tensor gate, Tensor? up=None, int function=0) -> "
-      "(Tensor grad_gate, Tensor grad_up)");
-  m.def("softmax(Tensor x, float scale=1.0) -> Tensor");
-  m.def("softmax_backward(Tensor grad_out, Tensor out, float scale=1.0) -> Tensor");
+  define<ops::rotary>(m, "Tensor q, Tensor? k=None", "Tensor q_out, Tensor k_out");
+  define<ops::rms_norm>(m, "Tensor x", "Tensor out, Tensor residual_out, Tensor rstd");
+  define<ops::rms_norm_backward>(m, "Tensor grad_out, Tensor h, Tensor rstd",
+                                 "Tensor grad_x, Tensor grad_weight");
+  define<ops::layer_norm>(m, "Tensor x", "Tensor out, Tensor residual_out, Tensor mean, Tensor rstd");
+  define<ops::layer_norm_backward>(m, "Tensor grad_out, Tensor h, Tensor mean, Tensor rstd",
+                                   "Tensor grad_x, Tensor grad_weight, Tensor grad_bias");
+  define<ops::gated_activation>(m, "Tensor gate, Tensor? up=None", "Tensor out");
+  define<ops::gated_activation_backward>(m, "Tensor grad_out, Tensor gate, Tensor? up=None",
+                                         "Tensor grad_gate, Tensor grad_up");
+  define<ops::softmax>(m, "Tensor x", "Tensor out");
+  define<ops::softmax_backward>(m, "Tensor grad_out, Tensor out", "Tensor grad_x");
 }

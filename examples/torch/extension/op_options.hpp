@@ -4,7 +4,8 @@
 //
 //   tensors            Tensor? name=None
 //   values             as the default of the operator; an enumerator is its number
-//   results            bool with_name=False: whether the op returns this tensor
+//   results            bool with_name=False: whether the op returns this tensor; not those that follow from
+//                      other options (is_implied)
 //
 // What a header lists behind its results comes last, in the order there: so an option that is added at the
 // end of the list leaves the others in their places.
@@ -25,9 +26,11 @@
 #include <utility>
 
 #include <switchyard/call_options.hpp>
+#include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 
 #include "invocation.hpp"
+#include "rows.hpp"
 #include "stable.hpp"
 
 namespace switchyard_torch {
@@ -44,9 +47,15 @@ namespace switchyard_torch {
 /// What an option is in an op.
 enum class option_role : std::uint8_t { tensor, value, result, none };
 
+/// Whether a result follows from another option: residual_out from residual, a norm's mean from its rstd.
+[[nodiscard]] constexpr bool is_implied(std::string_view name) {
+  return name == "residual_out" || name == "mean";
+}
+
 template <class Option>
 [[nodiscard]] constexpr option_role role_of() {
   using value = typename Option::value_type;
+  if (is_implied(switchyard::detail::member_name<Option::member>())) return option_role::none;
   if (std::is_same_v<value, switchyard::tensor>) return option_role::result;
   if (Option::is_tensor || std::is_pointer_v<value>) return option_role::tensor;
   return std::is_unsigned_v<value> && !std::is_same_v<value, bool> ? option_role::none : option_role::value;
@@ -54,7 +63,18 @@ template <class Option>
 
 /// What PyTorch's users know an argument as.
 [[nodiscard]] constexpr std::string_view torch_name(std::string_view name) {
-  return name == "dbias" ? "grad_bias" : name == "dlse" ? "grad_lse" : name;
+  constexpr std::array<std::array<std::string_view, 2>, 8> renamed{{{"dbias", "grad_bias"},
+                                                                    {"dlse", "grad_lse"},
+                                                                    {"gamma", "weight"},
+                                                                    {"gamma_offset", "weight_offset"},
+                                                                    {"grad_gamma", "grad_weight"},
+                                                                    {"beta", "bias"},
+                                                                    {"grad_beta", "grad_bias"},
+                                                                    {"rstd", "statistics"}}};
+  for (const auto& [of_operator, of_torch] : renamed) {
+    if (name == of_operator) return of_torch;
+  }
+  return name;
 }
 
 template <class Operator, class List = std::remove_cvref_t<decltype(Operator::described)>>
@@ -128,6 +148,25 @@ class op_options<Operator, switchyard::option_list<Options...>> {
   /// The options of the operator's call, without its results. Throws call_error for an enumerator that there
   /// is not. The views are valid as long as this is.
   [[nodiscard]] options_type bind(const invocation& call) {
+    return bind_with(call, [&](optional_tensor& given, const char* name) {
+      given = with_dense_rows(given);
+      return call.view(given, name);
+    });
+  }
+  /// The same of an operator on rows, whose matrices are rows as the call's are.
+  [[nodiscard]] options_type bind(const invocation& call, const rows& of) {
+    return bind_with(call, [&](optional_tensor& given, const char* name) {
+      given = of.fit(given, name);
+      return of.view(given, name);
+    });
+  }
+
+  options_type values{};  ///< those that are no tensors
+  optional_tensor block_table;
+
+ private:
+  template <class View>
+  [[nodiscard]] options_type bind_with(const invocation& call, const View& view_matrix) {
     options_type out = values;
     std::size_t index = 0;
     const auto bind_option = [&]<class Option>(Option /*of*/) {
@@ -137,8 +176,13 @@ class op_options<Operator, switchyard::option_list<Options...>> {
       if constexpr (std::is_pointer_v<value>) {
         out.*Option::member = state_of(call, given);
       } else if constexpr (std::is_same_v<value, switchyard::const_tensor>) {
-        if constexpr (Option::view::rank > 1) given = with_dense_rows(given);
-        if (given.has_value()) out.*Option::member = call.view(*given, std::string{torch_name(name)}.c_str());
+        if (!given.has_value()) return;
+        const std::string torch{torch_name(name)};
+        if constexpr (Option::view::rank > 1) {
+          out.*Option::member = view_matrix(given, torch.c_str());
+        } else {
+          out.*Option::member = call.view(*given, torch.c_str());
+        }
       } else if constexpr (std::is_enum_v<value>) {
         const auto& enumerators = switchyard::enumerator_names<value>;
         const auto number = static_cast<std::size_t>(out.*Option::member);
@@ -155,10 +199,6 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     return out;
   }
 
-  options_type values{};  ///< those that are no tensors
-  optional_tensor block_table;
-
- private:
   static constexpr std::size_t size = sizeof...(Options);
   static constexpr std::array<std::string_view, size> names{
       switchyard::detail::member_name<Options::member>()...};

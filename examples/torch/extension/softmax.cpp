@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include <tuple>
+
 #include <switchyard/operators/softmax.hpp>
 #include <switchyard/operators/softmax_backward.hpp>
 
 #include "invocation.hpp"
+#include "op_options.hpp"
 #include "register.hpp"
 #include "rows.hpp"
 
@@ -12,32 +15,31 @@ namespace {
 
 namespace ops = switchyard::operators;
 
-Tensor softmax(const Tensor& x, double scale) {
+std::tuple<Tensor> softmax(op_options<ops::softmax>& given, const Tensor& x) {
   const invocation call{"softmax", x};
   const rows of{call, x};
   Tensor out = of.empty(dtype_of(x));
-  if (of.is_empty()) return out;
+  if (of.is_empty()) return {out};
   const Tensor in = of.fit(x, "x");
-  call.run<ops::softmax>(
-      ops::softmax::call(of.view(in, "x"), of.view(out, "out"), {.scale = static_cast<float>(scale)}));
-  return out;
+  call.run<ops::softmax>(ops::softmax::call(of.view(in, "x"), of.view(out, "out"), given.bind(call, of)));
+  return {out};
 }
 
-Tensor softmax_backward(const Tensor& grad_out, const Tensor& out, double scale) {
+std::tuple<Tensor> softmax_backward(op_options<ops::softmax_backward>& given, const Tensor& grad_out,
+                                    const Tensor& out) {
   const invocation call{"softmax_backward", out};
   const rows of{call, out};
   Tensor grad_x = of.empty(dtype_of(out));
-  if (of.is_empty()) return grad_x;
+  if (of.is_empty()) return {grad_x};
   const Tensor gradient = of.fit(grad_out, "grad_out");
   const Tensor saved = of.fit(out, "out");
-  call.run<ops::softmax_backward>(
-      ops::softmax_backward::call(of.view(gradient, "grad_out"), of.view(saved, "out"),
-                                  of.view(grad_x, "grad_x"), {.scale = static_cast<float>(scale)}));
-  return grad_x;
+  call.run<ops::softmax_backward>(ops::softmax_backward::call(
+      of.view(gradient, "grad_out"), of.view(saved, "out"), of.view(grad_x, "grad_x"), given.bind(call, of)));
+  return {grad_x};
 }
 
-SWITCHYARD_TORCH_OP(softmax, softmax)
-SWITCHYARD_TORCH_OP(softmax_backward, softmax_backward)
+SWITCHYARD_TORCH_KERNEL(softmax, &op_kernel<ops::softmax, &softmax>::run)
+SWITCHYARD_TORCH_KERNEL(softmax_backward, &op_kernel<ops::softmax_backward, &softmax_backward>::run)
 
 }  // namespace
 

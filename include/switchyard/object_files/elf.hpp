@@ -25,6 +25,9 @@ inline constexpr std::uint16_t machine_amdgpu = 224;
 
 /// The file header's fields that are looked at.
 struct header {
+  std::uint8_t version = 0;
+  std::uint8_t system = 0;  ///< EI_OSABI
+  std::uint16_t type = 0;
   std::uint16_t machine = 0;
   std::uint8_t abi_version = 0;
   std::uint32_t flags = 0;

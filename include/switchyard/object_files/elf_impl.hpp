@@ -34,6 +34,9 @@ SWITCHYARD_COLD std::optional<header> read_header(std::span<const std::byte> ima
   if (!is_elf(image) || image.size() < header_bytes) return std::nullopt;
   if (std::to_integer<int>(image[4]) != 2 || std::to_integer<int>(image[5]) != 1) return std::nullopt;
   header result;
+  result.version = std::to_integer<std::uint8_t>(image[6]);
+  result.system = std::to_integer<std::uint8_t>(image[7]);
+  result.type = *integer<std::uint16_t>(image, 16);
   result.abi_version = std::to_integer<std::uint8_t>(image[8]);
   result.machine = *integer<std::uint16_t>(image, 18);
   result.program_offset = *integer<std::uint64_t>(image, 32);

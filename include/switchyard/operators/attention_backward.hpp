@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
@@ -277,17 +278,14 @@ struct attention_backward {
 
   /// The arguments of a call: `attention_backward::call({.q = q, .k = k, ...}, {.mask = ...})`. Any strides
   /// but the innermost. Throws call_error where tensors disagree.
-  template <class = void>
-  [[nodiscard]] static arguments call(const tensors& of, const options& with) {
+  template <class Options = options>
+  [[nodiscard]] static arguments call(const tensors& of,
+                                      const std::type_identity_t<Options>& with = Options{}) {
     if (with.cu_seqlens_q && with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
     if (with.cu_seqlens_k && with.longest_k < 0) attention::fail_longest(name, "longest_k", "cu_seqlens_k");
     if (with.cu_seqlens_q)
       return with.cu_seqlens_k ? bind<true, true>(of, with) : bind<true, false>(of, with);
     return with.cu_seqlens_k ? bind<false, true>(of, with) : bind<false, false>(of, with);
-  }
-  template <class = void>
-  [[nodiscard]] static arguments call(const tensors& of) {
-    return call(of, options{});
   }
 
  private:

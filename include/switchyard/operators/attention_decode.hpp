@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
@@ -229,10 +230,10 @@ struct attention_decode {
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], with any strides but the innermost.
   /// Throws call_error where they disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
-                                                                 const const_tensor& v, const tensor& out,
-                                                                 const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& q, const const_tensor& k, const const_tensor& v, const tensor& out,
+      const std::type_identity_t<Options>& with = Options{}) {
     using keys = views<attention::k_view<arguments, &arguments::kv_dtype, false>,
                        attention::v_view<arguments, &arguments::kv_dtype, false>,
                        attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
@@ -241,16 +242,12 @@ struct attention_decode {
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
-                                                                 const const_tensor& v, const tensor& out) {
-    return call(q, k, v, out, options{});
-  }
 
   /// The same with keys and values in pages.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
-                                                                 const tensor& out, const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& q, const paged& cache, const tensor& out,
+      const std::type_identity_t<Options>& with = Options{}) {
     attention::require_no_seqused(name, with);
     arguments a = begin(with);
     attention::require_pages(name, cache);
@@ -260,11 +257,6 @@ struct attention_decode {
                    with, q, out, with.lse, cache.k, cache.v, cache.block_table, cache.used);
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
-                                                                 const tensor& out) {
-    return call(q, cache, out, options{});
   }
 
   /// A binding's call.

@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
@@ -276,10 +277,10 @@ struct attention_forward {
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
-                                                                 const const_tensor& v, const tensor& out,
-                                                                 const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& q, const const_tensor& k, const const_tensor& v, const tensor& out,
+      const std::type_identity_t<Options>& with = Options{}) {
     arguments a = begin(with);
     if (with.cu_seqlens_k) {
       using keys =
@@ -297,16 +298,12 @@ struct attention_forward {
     }
     return a;
   }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
-                                                                 const const_tensor& v, const tensor& out) {
-    return call(q, k, v, out, options{});
-  }
 
   /// The same with keys and values in pages.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
-                                                                 const tensor& out, const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& q, const paged& cache, const tensor& out,
+      const std::type_identity_t<Options>& with = Options{}) {
     attention::require_no_seqused(name, with);
     arguments a = begin(with);
     attention::require_pages(name, cache);
@@ -316,11 +313,6 @@ struct attention_forward {
     bind(attention::paged_views<arguments, &arguments::kv_dtype>{}, a, with, q, out, cache.k, cache.v,
          cache.block_table, cache.used);
     return a;
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const paged& cache,
-                                                                 const tensor& out) {
-    return call(q, cache, out, options{});
   }
 
   /// A binding's call.

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
@@ -98,18 +99,8 @@ struct layer_norm {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    return rows::first_wrong(
-        [&] { return rows::wrong_shape(a); }, [&] { return rows::wrong_weight_type(a, a.gamma, a.beta); },
-        [&] { return described.wrong(a); },
-        [&] {
-          return a.residual == nullptr && a.residual_out != nullptr
-                     ? std::string{"residual_out is given without residual: there is no sum to write"}
-                     : std::string{};
-        },
-        [&] { return wrong_addresses<&arguments::mean, &arguments::rstd>(a); },
-        [&] { return rows::wrong_norm_strides(a); },
-        [&] { return rows::wrong_weight_alignment(a, "gamma and beta", a.gamma, a.beta); },
-        [&] { return rows::wrong_alignment(a, "x and out, and residual_out where residual is given,"); });
+    return rows::wrong_norm<&arguments::mean, &arguments::rstd>(a, described.wrong(a), "gamma and beta",
+                                                                a.gamma, a.beta);
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
@@ -139,19 +130,15 @@ struct layer_norm {
               "written for the backward"});
 
   /// The arguments of a call: x and out are [rows, columns]. Throws call_error where tensors disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out,
-                                                                 const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& x, const tensor& out, const std::type_identity_t<Options>& with = Options{}) {
     using tensors = views<rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
                           rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>;
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
     described.bind(tensors{}, name, a, true, with, x, out);
     return a;
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out) {
-    return call(x, out, options{});
   }
 };
 

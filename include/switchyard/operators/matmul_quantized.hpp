@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
@@ -165,10 +166,10 @@ struct matmul_quantized {
 
   /// The arguments of a call: x is [rows, in_features], out is [rows, out_features]. Throws call_error where
   /// they, the weights or the bias disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x,
-                                                                 const weight_matrix& w, const tensor& out,
-                                                                 const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& x, const weight_matrix& w, const tensor& out,
+      const std::type_identity_t<Options>& with = Options{}) {
     arguments a = default_arguments<arguments>(fields);
     described.bind(call_views{}, name, a, false, with, x, out);
     described.set(a, with);
@@ -178,11 +179,6 @@ struct matmul_quantized {
     if (w.rows != a.out_features || w.columns != a.in_features) [[unlikely]]
       fail_weights(w, a);
     return a;
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x,
-                                                                 const weight_matrix& w, const tensor& out) {
-    return call(x, w, out, options{});
   }
 
   /// A binding's call.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
@@ -90,17 +91,7 @@ struct rms_norm {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    return rows::first_wrong(
-        [&] { return rows::wrong_shape(a); }, [&] { return rows::wrong_weight_type(a, a.gamma); },
-        [&] { return described.wrong(a); },
-        [&] {
-          return a.residual == nullptr && a.residual_out != nullptr
-                     ? std::string{"residual_out is given without residual: there is no sum to write"}
-                     : std::string{};
-        },
-        [&] { return wrong_addresses<&arguments::rstd>(a); }, [&] { return rows::wrong_norm_strides(a); },
-        [&] { return rows::wrong_weight_alignment(a, "gamma", a.gamma); },
-        [&] { return rows::wrong_alignment(a, "x and out, and residual_out where residual is given,"); });
+    return rows::wrong_norm<&arguments::rstd>(a, described.wrong(a), "gamma", a.gamma);
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
@@ -122,19 +113,15 @@ struct rms_norm {
       rows::gamma_option<options, arguments> + rows::norm_options<options, arguments>;
 
   /// The arguments of a call: x and out are [rows, columns]. Throws call_error where tensors disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out,
-                                                                 const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& x, const tensor& out, const std::type_identity_t<Options>& with = Options{}) {
     using tensors = views<rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
                           rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>;
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
     described.bind(tensors{}, name, a, true, with, x, out);
     return a;
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& x, const tensor& out) {
-    return call(x, out, options{});
   }
 };
 

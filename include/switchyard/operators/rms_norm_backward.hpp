@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
@@ -92,13 +93,8 @@ struct rms_norm_backward {
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
-    return rows::first_wrong(
-        [&] { return rows::wrong_shape(a); },
-        [&] { return rows::wrong_weight_type(a, a.gamma, a.grad_gamma); },
-        [&] { return wrong_addresses<&arguments::rstd>(a); },
-        [&] { return rows::wrong_norm_backward_strides(a); },
-        [&] { return rows::wrong_weight_alignment(a, "gamma and grad_gamma", a.gamma, a.grad_gamma); },
-        [&] { return rows::wrong_alignment(a, "grad_out, h, rstd and grad_x"); });
+    return rows::wrong_norm_backward<&arguments::rstd>(a, "grad_out, h, rstd and grad_x",
+                                                       "gamma and grad_gamma", a.gamma, a.grad_gamma);
   }
 
   /// What is wrong with how far a call's rows lie apart; empty when nothing is.
@@ -119,11 +115,10 @@ struct rms_norm_backward {
 
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], rstd f32 [rows]. Throws call_error
   /// where tensors disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
-                                                                 const const_tensor& h,
-                                                                 const const_tensor& rstd,
-                                                                 const tensor& grad_x, const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& grad_out, const const_tensor& h, const const_tensor& rstd, const tensor& grad_x,
+      const std::type_identity_t<Options>& with = Options{}) {
     using tensors = views<rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
                           rows::row_view<arguments, &arguments::h, &arguments::h_stride_row>,
                           rows::statistic_view<arguments, &arguments::rstd>,
@@ -132,13 +127,6 @@ struct rms_norm_backward {
     described.set(a, with);
     described.bind(tensors{}, name, a, true, with, grad_out, h, rstd, grad_x);
     return a;
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& grad_out,
-                                                                 const const_tensor& h,
-                                                                 const const_tensor& rstd,
-                                                                 const tensor& grad_x) {
-    return call(grad_out, h, rstd, grad_x, options{});
   }
 };
 

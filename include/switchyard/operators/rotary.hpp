@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
@@ -271,10 +272,10 @@ struct rotary {
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, head_dim], with any strides but the
   /// innermost; k and k_out may be {}. Throws call_error where they disagree.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
-                                                                 const tensor& q_out, const tensor& k_out,
-                                                                 const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments call(
+      const const_tensor& q, const const_tensor& k, const tensor& q_out, const tensor& k_out,
+      const std::type_identity_t<Options>& with = Options{}) {
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
     a.heads_kv = k && k.rank() >= 2 ? k.extent(k.rank() - 2) : 0;
@@ -296,21 +297,12 @@ struct rotary {
     if (!with.positions && !with.sequence_offsets) require_positions(a, with.cos);
     return a;
   }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments call(const const_tensor& q, const const_tensor& k,
-                                                                 const tensor& q_out, const tensor& k_out) {
-    return call(q, k, q_out, k_out, options{});
-  }
 
   /// The same in place.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments in_place(const tensor& q, const tensor& k,
-                                                                     const options& with) {
+  template <class Options = options>
+  [[nodiscard, gnu::always_inline]] inline static arguments in_place(
+      const tensor& q, const tensor& k, const std::type_identity_t<Options>& with = Options{}) {
     return call(q, k, q, k, with);
-  }
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments in_place(const tensor& q, const tensor& k) {
-    return call(q, k, q, k, options{});
   }
 
  private:

@@ -45,7 +45,15 @@ template <class A>
                                     : std::string{};
 }
 
-/// A norm's weights, or its backward's: `names`, of gamma's type.
+/// The first of several that is not empty.
+template <class... Checks>
+[[nodiscard]] std::string first_wrong(const Checks&... checks) {
+  std::string out;
+  static_cast<void>(((out = checks(), out.empty()) && ...));
+  return out;
+}
+
+/// A norm's weights, or its backward's with their gradients: `names`, of gamma_dtype.
 template <class A, class... Weights>
 [[nodiscard]] std::string wrong_weight_type(const A& a, const Weights*... weights) {
   if (((weights == nullptr) && ...) || a.gamma_dtype == a.dtype || a.gamma_dtype == dtype::f32) return {};
@@ -58,20 +66,28 @@ template <class A, class... Weights>
                                                       : " must be aligned to its element size");
 }
 
-/// The first of several that is not empty.
-template <class... Checks>
-[[nodiscard]] std::string first_wrong(const Checks&... checks) {
-  std::string out;
-  static_cast<void>(((out = checks(), out.empty()) && ...));
-  return out;
-}
-
-template <class A>
-[[nodiscard]] std::string wrong_norm_strides(const A& a) {
-  std::string wrong = wrong_row_strides<&A::x_stride_row, &A::out_stride_row>(a);
-  return wrong.empty() ? wrong_row_strides<&A::residual_stride_row, &A::residual_out_stride_row>(
-                             a, a.residual != nullptr)
-                       : wrong;
+/// What a norm checks. `Statistics` are what it writes for each row, `wrong_option` what is wrong with an
+/// option.
+template <auto... Statistics, class A, class... Weights>
+[[nodiscard]] std::string wrong_norm(const A& a, const std::string& wrong_option, const char* names,
+                                     const Weights*... weights) {
+  return first_wrong([&] { return wrong_shape(a); }, [&] { return wrong_weight_type(a, weights...); },
+                     [&] { return wrong_option; },
+                     [&] {
+                       return a.residual == nullptr && a.residual_out != nullptr
+                   ? std::string{"residual_out is given without residual: there is no sum to write"}
+                   : std::string{};
+                     },
+                     [&] { return wrong_addresses<Statistics...>(a); },
+                     [&] { return wrong_row_strides<&A::x_stride_row, &A::out_stride_row>(a); },
+                     [&] {
+                       return wrong_row_strides<&A::residual_stride_row, &A::residual_out_stride_row>(
+                           a, a.residual != nullptr);
+                     },
+                     [&] { return wrong_weight_alignment(a, names, weights...); },
+                     [&] {
+                       return wrong_alignment(a, "x and out, and residual_out where residual is given,");
+                     });
 }
 template <class A>
 [[nodiscard]] std::string wrong_norm_memory(const A& a) {
@@ -83,11 +99,17 @@ template <class A>
        {"residual_out_stride_row", a.residual_out_stride_row, a.residual_out != nullptr}});
 }
 
-template <class A>
-[[nodiscard]] std::string wrong_norm_backward_strides(const A& a) {
-  std::string wrong = wrong_row_strides<&A::grad_out_stride_row, &A::h_stride_row, &A::grad_x_stride_row>(a);
-  return wrong.empty() ? wrong_row_strides<&A::grad_residual_stride_row>(a, a.grad_residual != nullptr)
-                       : wrong;
+/// What a norm's backward checks. `required` names the tensors that must not be null.
+template <auto... Statistics, class A, class... Weights>
+[[nodiscard]] std::string wrong_norm_backward(const A& a, const char* required, const char* names,
+                                              const Weights*... weights) {
+  return first_wrong(
+      [&] { return wrong_shape(a); }, [&] { return wrong_weight_type(a, weights...); },
+      [&] { return wrong_addresses<Statistics...>(a); },
+      [&] { return wrong_row_strides<&A::grad_out_stride_row, &A::h_stride_row, &A::grad_x_stride_row>(a); },
+      [&] { return wrong_row_strides<&A::grad_residual_stride_row>(a, a.grad_residual != nullptr); },
+      [&] { return wrong_weight_alignment(a, names, weights...); },
+      [&] { return wrong_alignment(a, required); });
 }
 template <class A>
 [[nodiscard]] std::string wrong_norm_backward_memory(const A& a) {

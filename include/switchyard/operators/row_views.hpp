@@ -47,17 +47,17 @@ inline constexpr auto norm_options = describe_options(
         "added to x first"},
     tensor_option<&O::residual_out, optional_row_view<A, &A::residual_out, &A::residual_out_stride_row>>{
         "written where residual is given: the sum"},
-    tensor_option<&O::rstd, optional_statistic_view<A, &A::rstd>>{"written for the backward"},
     option<&O::epsilon, &A::epsilon, legal_values::magnitude>{"added to the variance"},
-    option<&O::gamma_offset, &A::gamma_offset>{"added to gamma: 1 where models store it around zero"});
+    option<&O::gamma_offset, &A::gamma_offset>{"added to gamma: 1 where models store it around zero"},
+    tensor_option<&O::rstd, optional_statistic_view<A, &A::rstd>>{"written for the backward"});
 
 /// What backwards of norms have.
 template <class O, class A>
 inline constexpr auto norm_backward_options = describe_options(
     tensor_option<&O::grad_residual, optional_row_view<A, &A::grad_residual, &A::grad_residual_stride_row>>{
         "the gradient past the norm, added to grad_x"},
-    tensor_option<&O::grad_gamma, weight_view<A, &A::grad_gamma>>{"written: of gamma's element type"},
-    option<&O::gamma_offset, &A::gamma_offset>{"the forward call's"});
+    option<&O::gamma_offset, &A::gamma_offset>{"the forward call's"},
+    tensor_option<&O::grad_gamma, weight_view<A, &A::grad_gamma>>{"written: of gamma's element type"});
 
 }  // namespace rows
 

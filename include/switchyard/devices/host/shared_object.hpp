@@ -109,13 +109,13 @@ class shared_object {
     if (!elf::is_elf(image_)) return "is not an ELF file";
     const auto file = elf::read_header(image_);
     if (!file) return "is no 64-bit little-endian ELF file";
-    if (std::to_integer<unsigned>(image_[6]) != 1 || *elf::integer<std::uint32_t>(image_, 20) != 1)
+    machine_ = file->machine;
+    if (file->version != 1 || *elf::integer<std::uint32_t>(image_, 20) != 1)
       return "is of another version of ELF than 1";
-    const auto system = std::to_integer<unsigned>(image_[7]);
-    if (system != 0 && system != gnu) return "is for another system: its ABI is " + std::to_string(system);
-    const auto type = *elf::integer<std::uint16_t>(image_, 16);
-    if (type != shared) {
-      return "is an ELF file of type " + std::to_string(type) + ", no shared object (" +
+    if (file->system != 0 && file->system != gnu)
+      return "is for another system: its ABI is " + std::to_string(file->system);
+    if (file->type != shared) {
+      return "is an ELF file of type " + std::to_string(file->type) + ", no shared object (" +
              std::to_string(shared) + "): link it with -shared";
     }
     if (file->programs == 0 || file->program_bytes != program_header_bytes)
@@ -246,7 +246,7 @@ class shared_object {
   /// given.
   [[nodiscard]] bool are_first_relative() const {
     constexpr std::uint16_t aarch64 = 183;
-    const std::uint32_t relative = elf::read_header(image_)->machine == aarch64 ? 1027 : 8;
+    const std::uint32_t relative = machine_ == aarch64 ? 1027 : 8;
     const std::uint64_t count = find(tag::relative_count).value_or(0);
     if (count == 0) return true;
     const auto table = find(tag::relocations);
@@ -346,6 +346,7 @@ class shared_object {
   }
 
   std::span<const std::byte> image_;
+  std::uint16_t machine_ = 0;
   std::vector<segment> segments_;
   std::vector<entry> dynamic_;
   std::string problem_;

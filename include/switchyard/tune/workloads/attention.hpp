@@ -143,6 +143,8 @@ class attention_memory {
   [[nodiscard]] tensor head_input() { return memory_.input(dtype::f32, {sizes_.heads}, 1); }
   [[nodiscard]] tensor scale_input() { return memory_.input(dtype::f32, {sizes_.heads_kv}, 1); }
 
+  [[nodiscard]] dtype kv_type() const noexcept { return kv_type_; }
+
   [[nodiscard]] std::int64_t query_elements(std::int64_t dim) const {
     return sizes_.batch * sizes_.seqlen_q * (sizes_.heads * dim + varied_.apart);
   }
@@ -192,6 +194,54 @@ class attention_memory {
   dtype kv_type_;
   bool packed_q_ = false;
   bool packed_k_ = false;
+};
+
+/// Sets the options that the type of call asks for. The order is that in which their tensors are filled.
+template <class Options>
+void set_options(Options& with, attention_memory& memory, const attention_sizes& sizes, const request& want,
+                 std::uint64_t seed) {
+  if constexpr (requires { with.k_scale; }) {
+    if (memory.kv_type() == dtype::f8_e4m3) {
+      with.k_scale = memory.scale_input();
+      with.v_scale = memory.scale_input();
+    }
+    if (want.flag("with_lse")) with.lse = memory.lse_output();
+  }
+  if constexpr (requires { with.dbias; }) {
+    if (want.flag("biased") || want.flag("with_dbias")) with.bias = memory.bias_input();
+    if (want.flag("with_dbias")) with.dbias = memory.bias_output();
+  } else if constexpr (requires { with.bias; }) {
+    if (want.flag("biased")) with.bias = memory.bias_input();
+  }
+  if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
+  if constexpr (requires { with.sinks; }) {
+    if (want.flag("sink")) with.sinks = memory.head_input();
+  }
+  if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
+  if (want.flag("window")) {
+    with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
+    if constexpr (requires { with.window_right; })
+      with.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
+  }
+  if constexpr (requires { with.dropout_p; }) {
+    if (want.flag("dropout")) {
+      with.dropout_p = memory.dropout_p();
+      with.dropout_seed = seed;
+      with.dropout_offset = memory.dropout_offset();
+    }
+  }
+}
+
+/// A row is a query of one head.
+struct attention_rows {
+  template <class Arguments>
+  [[nodiscard]] static std::int64_t rows(const Arguments& a) {
+    return a.batch * a.heads * a.seqlen_q;
+  }
+  template <class Arguments>
+  [[nodiscard]] static double row_work(const Arguments& a) {
+    return 8 * static_cast<double>(a.seqlen_k * (a.head_dim + a.head_dim_v));
+  }
 };
 
 /// Keys that a row sees under the mask, summed over the rows of one head.

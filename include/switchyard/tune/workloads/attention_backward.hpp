@@ -57,19 +57,7 @@ struct workload<operators::attention_backward> : attention_variations {
     of.dk = memory.key_output(sizes.head_dim);
     of.dv = memory.key_output(sizes.head_dim_v);
     if (want.flag("seqused")) with.seqused_k = memory.used();
-    if (want.flag("biased") || want.flag("with_dbias")) with.bias = memory.bias_input();
-    if (want.flag("with_dbias")) with.dbias = memory.bias_output();
-    if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
-    if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
-    if (want.flag("window")) {
-      with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
-      with.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
-    }
-    if (want.flag("dropout")) {
-      with.dropout_p = memory.dropout_p();
-      with.dropout_seed = seed;
-      with.dropout_offset = memory.dropout_offset();
-    }
+    set_options(with, memory, sizes, want, seed);
     add_forward_results(out.memory, memory, sizes, of, with);
     if (want.flag("with_dlse")) with.dlse = memory.lse_input();
     out.arguments = op::call(of, with);

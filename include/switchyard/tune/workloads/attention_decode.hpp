@@ -19,7 +19,7 @@ inline namespace v0 {
 namespace tune {
 
 template <>
-struct workload<operators::attention_decode> : attention_variations {
+struct workload<operators::attention_decode> : attention_rows, attention_variations {
   /// A cache of [batch, seqlen_k, heads_kv, dim], or of shuffled pages of [page_size, heads_kv, dim], all of
   /// it in use; e4m3 with a scale for each KV head. Where it is latent, the values are the keys' first
   /// columns. A window is a quarter of the keys.
@@ -44,16 +44,7 @@ struct workload<operators::attention_decode> : attention_variations {
     const bool latent = want.flag("latent");
     const tensor v = latent ? first_columns(k, sizes.head_dim_v) : keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
-    if (kv_type == dtype::f8_e4m3) {
-      with.k_scale = memory.scale_input();
-      with.v_scale = memory.scale_input();
-    }
-    if (want.flag("with_lse")) with.lse = memory.lse_output();
-    if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
-    if (want.flag("sink")) with.sinks = memory.head_input();
-    if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
-    if (want.flag("window"))
-      with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
+    set_options(with, memory, sizes, want, seed);
     if (!is_paged) with.seqused_k = used;
     out.arguments = is_paged ? operators::attention_decode::call(
                                    q, operators::paged{k, v, table, used, sizes.seqlen_k}, result, with)
@@ -72,14 +63,6 @@ struct workload<operators::attention_decode> : attention_variations {
             k.dtype(),
             {k.extent(0), k.extent(1), k.extent(2), columns},
             {k.stride(0), k.stride(1), k.stride(2), 1}};
-  }
-
-  /// A row is a query of one head.
-  [[nodiscard]] static std::int64_t rows(const operators::attention_decode::arguments& a) {
-    return a.batch * a.heads * a.seqlen_q;
-  }
-  [[nodiscard]] static double row_work(const operators::attention_decode::arguments& a) {
-    return 8 * static_cast<double>(a.seqlen_k * (a.head_dim + a.head_dim_v));
   }
 
   /// Half a unit for the weights, which are rounded as the output is, and eight units of f32.

@@ -19,7 +19,7 @@ inline namespace v0 {
 namespace tune {
 
 template <>
-struct workload<operators::attention_forward> : attention_variations {
+struct workload<operators::attention_forward> : attention_rows, attention_variations {
   /// [batch, seqlen, heads, dim] tensors; packed ones hold sequences of one length, pages are shuffled. A
   /// window is a quarter of the keys. e4m3 has a scale for each KV head.
   [[nodiscard]] static prepared_call<operators::attention_forward> make(
@@ -52,24 +52,7 @@ struct workload<operators::attention_forward> : attention_variations {
     const tensor k = keys(sizes.head_dim);
     const tensor v = keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
-    if (kv_type == dtype::f8_e4m3) {
-      with.k_scale = memory.scale_input();
-      with.v_scale = memory.scale_input();
-    }
-    if (want.flag("with_lse")) with.lse = memory.lse_output();
-    if (want.flag("biased")) with.bias = memory.bias_input();
-    if (want.flag("alibi")) with.alibi_slopes = memory.head_input();
-    if (want.flag("sink")) with.sinks = memory.head_input();
-    if (want.flag("soft_capped")) with.soft_cap = memory.soft_cap();
-    if (want.flag("window")) {
-      with.window_left = static_cast<std::int32_t>(want.get("window_left", sizes.seqlen_k / 4));
-      with.window_right = static_cast<std::int32_t>(want.get("window_right", -1));
-    }
-    if (want.flag("dropout")) {
-      with.dropout_p = memory.dropout_p();
-      with.dropout_seed = seed;
-      with.dropout_offset = memory.dropout_offset();
-    }
+    set_options(with, memory, sizes, want, seed);
     if (!is_paged) with.seqused_k = used;
     out.arguments = is_paged ? operators::attention_forward::call(
                                    q, operators::paged{k, v, table, used, sizes.seqlen_k}, result, with)
@@ -80,14 +63,6 @@ struct workload<operators::attention_forward> : attention_variations {
     out.bytes =
         static_cast<double>((sizes.queries() * size_of(type) + sizes.keys() * size_of(kv_type)) * dims);
     return out;
-  }
-
-  /// A row is a query of one head.
-  [[nodiscard]] static std::int64_t rows(const operators::attention_forward::arguments& a) {
-    return a.batch * a.heads * a.seqlen_q;
-  }
-  [[nodiscard]] static double row_work(const operators::attention_forward::arguments& a) {
-    return 8 * static_cast<double>(a.seqlen_k * (a.head_dim + a.head_dim_v));
   }
 
   /// Half a unit for the weights, which are rounded as the output is; for f32 eight units of it instead.

@@ -163,57 +163,39 @@ void expect_norm_backward(const Arguments& a, const row_sample& sample, expectat
   }
 }
 
+/// Calls of a norm or of its backward, whose arguments have no x.
+template <class Operator>
+struct norm_workload : row_counts, row_variations {
+  using arguments = typename Operator::arguments;
+
+  [[nodiscard]] static prepared_call<Operator> make(const std::shared_ptr<device_driver>& driver,
+                                                    const request& want, std::uint64_t seed) {
+    if constexpr (requires(arguments a) { a.x; }) {
+      return make_norm<Operator>(driver, want, seed);
+    } else {
+      return make_norm_backward<Operator>(driver, want, seed);
+    }
+  }
+
+  static void expect(const arguments& a, const row_sample& sample, expectation& out) {
+    if constexpr (requires { a.x; }) {
+      expect_norm(a, sample, out);
+    } else {
+      expect_norm_backward(a, sample, out);
+    }
+  }
+};
+
 }  // namespace detail
 
 template <>
-struct workload<operators::rms_norm> : detail::row_counts, detail::row_variations {
-  [[nodiscard]] static prepared_call<operators::rms_norm> make(const std::shared_ptr<device_driver>& driver,
-                                                               const request& want, std::uint64_t seed) {
-    return detail::make_norm<operators::rms_norm>(driver, want, seed);
-  }
-
-  static void expect(const operators::rms_norm::arguments& a, const row_sample& sample, expectation& out) {
-    detail::expect_norm(a, sample, out);
-  }
-};
-
+struct workload<operators::rms_norm> : detail::norm_workload<operators::rms_norm> {};
 template <>
-struct workload<operators::layer_norm> : detail::row_counts, detail::row_variations {
-  [[nodiscard]] static prepared_call<operators::layer_norm> make(const std::shared_ptr<device_driver>& driver,
-                                                                 const request& want, std::uint64_t seed) {
-    return detail::make_norm<operators::layer_norm>(driver, want, seed);
-  }
-
-  static void expect(const operators::layer_norm::arguments& a, const row_sample& sample, expectation& out) {
-    detail::expect_norm(a, sample, out);
-  }
-};
-
+struct workload<operators::layer_norm> : detail::norm_workload<operators::layer_norm> {};
 template <>
-struct workload<operators::rms_norm_backward> : detail::row_counts, detail::row_variations {
-  [[nodiscard]] static prepared_call<operators::rms_norm_backward> make(
-      const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    return detail::make_norm_backward<operators::rms_norm_backward>(driver, want, seed);
-  }
-
-  static void expect(const operators::rms_norm_backward::arguments& a, const row_sample& sample,
-                     expectation& out) {
-    detail::expect_norm_backward(a, sample, out);
-  }
-};
-
+struct workload<operators::rms_norm_backward> : detail::norm_workload<operators::rms_norm_backward> {};
 template <>
-struct workload<operators::layer_norm_backward> : detail::row_counts, detail::row_variations {
-  [[nodiscard]] static prepared_call<operators::layer_norm_backward> make(
-      const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
-    return detail::make_norm_backward<operators::layer_norm_backward>(driver, want, seed);
-  }
-
-  static void expect(const operators::layer_norm_backward::arguments& a, const row_sample& sample,
-                     expectation& out) {
-    detail::expect_norm_backward(a, sample, out);
-  }
-};
+struct workload<operators::layer_norm_backward> : detail::norm_workload<operators::layer_norm_backward> {};
 
 }  // namespace tune
 }  // namespace v0
