@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text of unknown origin in messages.
+// Quotes text of unknown origin for messages.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,8 @@
 //
 // Everything but the shape of a step lies in buffers at fixed addresses. A step whose shape is new runs
 // plainly, which loads its kernels and sizes the workspace; when the shape comes again it is captured, and
-// from then on replayed. A catalog whose generation has changed may serve other kernels: the same again.
+// from then on replayed. After the catalog's generation has changed, other kernels may serve, so the step is
+// captured again.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The most that a step takes: buffers are made for it.
+// The largest step: buffers have room for it.
 #pragma once
 
 #include <cstdint>

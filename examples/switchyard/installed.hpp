@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What of the kernels that a choice may fall on is installed here.
+// Which of the kernels that may be chosen are installed here.
 #pragma once
 
 #include <memory>

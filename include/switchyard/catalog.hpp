@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Everything found on disk: manifests and tables of the search path, given to dispatchers and replaced while
-// they run. In the header-only form it reads JSON, so one unit of an engine includes it.
+// they run. In the header-only form it compiles the JSON reader, so include it in one source file of an
+// engine.
 //
 // Roots are those of SWITCHYARD_PATH, then those of installed_roots(): see search_path. Any thread may call
 // any function.

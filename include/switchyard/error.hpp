@@ -3,7 +3,8 @@
 //
 // Reading, loading and planning throw error; choosing and launching on the hot path do not. A message says
 // what was asked, what was found and what to do: "[switchyard.107] tables/rotary/a.json: /groups/2/rows/7/at:
-// expected 4 integers, got 3". It is one line, whatever a path, a variable or a driver put into it.
+// expected 4 integers, got 3". It is always one line, even if a path, a variable or a driver's text has line
+// breaks.
 #pragma once
 
 #include <stdexcept>

@@ -10,11 +10,11 @@
 //     static constexpr auto axes = switchyard::axes(switchyard::size_axis<&arguments::n>());
 //   };
 //
-// An operator may also have `static std::string check(const arguments&)`, which returns what is wrong with
-// a call, or an empty string. It runs only when a problem is met for the first time, so what it reads must be
-// decided by axes: give pointers that must not be null, or must be aligned, and values that must be in a
-// range, a derived axis (see alignment_of, mark_misaligned and mark_unless_below). An illegal call then has a
-// problem that was never met.
+// An operator may also have `static std::string check(const arguments&)`, which returns what is wrong with a
+// call, or an empty string. It runs only when a problem is new, so whatever it rejects must change an axis:
+// pointers that must not be null or must be aligned, and values that must be in a range, need a derived axis
+// (see alignment_of, mark_misaligned and mark_unless_below). An illegal call then never has the problem of a
+// legal one.
 //
 // An operator may have `static std::string check_memory(const arguments&)` as well, which returns what is
 // wrong with what the arguments' addresses lead to, as the numbers that tensors of indices hold. It runs
@@ -27,12 +27,12 @@
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
 //
-// Where an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length",
-// "n"}}` keeps files readable that were written before. Where a type axis was added that older kernels must
-// not ignore, `static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"}}` gives it to what files
-// say of the other axis alone, and `implied_axis{"with_dlse", implied_axis::no}` to variants, as false.
-// `static constexpr std::array axis_defaults{axis_default{"heads_kv", "=heads"}}` is what the tool takes axes
-// for that its command line does not name.
+// If an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length", "n"}}`
+// keeps older files readable. If a type axis was added, `static constexpr std::array implied{...}` says what
+// older files mean that do not name it: `implied_axis{"kv_dtype", "dtype"}` that kv_dtype equals dtype,
+// `implied_axis{"with_dlse", implied_axis::no}` that variants serve only calls where it is false. `static
+// constexpr std::array axis_defaults{axis_default{"heads_kv", "=heads"}}` is what the tool takes axes for
+// that its command line does not name.
 #pragma once
 
 #include <array>

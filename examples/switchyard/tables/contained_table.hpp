@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether a table has rows, or was measured by runs, that another one does not have.
+// Whether a table has rows or tuning runs that another one lacks.
 #pragma once
 
 #include <map>

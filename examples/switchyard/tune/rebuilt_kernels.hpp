@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which times of a table are of kernels that were rebuilt since.
+// Which times of a table were measured with kernels that have been rebuilt since.
 #pragma once
 
 #include <algorithm>

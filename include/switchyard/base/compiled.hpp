@@ -5,9 +5,9 @@
 // rest. x.hpp includes x_impl.hpp at its end unless SWITCHYARD_COMPILED is defined. The target defines it,
 // and only the library's own sources then include x_impl.hpp.
 //
-// Definitions begin with SWITCHYARD_FUNCTION. So do declarations of virtual functions: the first one that is
-// not inline where it is declared has every file that defines it, which is every file that includes x.hpp,
-// compile the class's table of virtual functions with all that they call, used or not.
+// Definitions begin with SWITCHYARD_FUNCTION. So do declarations of virtual functions. A compiler emits a
+// class's virtual table, and the functions in it, wherever the class's first non-inline virtual function is
+// defined: without the macro, that is every file that includes x.hpp.
 #pragma once
 
 #include <switchyard/base/cpp20.hpp>

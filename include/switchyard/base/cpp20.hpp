@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Says in one line what a compiler without C++20 or without exceptions lacks, and stops it. First in every
-// header that engines include.
+// Stops compilation with one line that says what is missing, if C++20 or exceptions are. Every header that
+// engines include has it first.
 #pragma once
 
 #if __cplusplus < 202002L

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The smaller and the larger of two values. <algorithm> would cost each program that includes a dispatcher
-// 10,000 lines.
+// The smaller and the larger of two values. <algorithm> would add 10,000 lines to each file that includes a
+// dispatcher.
 #pragma once
 
 namespace switchyard {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Builds a selector: the variants that can run on a device, and the rows of the tables that speak about it.
 //
-// Manifests and tables are shared with the selector, which keeps what it points to. Nothing is read from
-// disk; what does not fit together becomes a warning.
+// The selector shares ownership of the manifests and tables. Nothing is read from disk; entries that do not
+// fit together become warnings.
 #pragma once
 
 #include <functional>

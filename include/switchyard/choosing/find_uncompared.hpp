@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The variants that a group's rows say nothing about: they do not serve the type that was measured, so only
-// calls of another type can get them.
+// The variants that a group's rows cannot rank, because they do not serve the type of call that was measured.
+// Only calls of another type can be served by them.
 //
-// A pure function, for building rules; nothing of it runs at a call.
+// A pure function, used when selectors are built, never at a call.
 #pragma once
 
 #include <cstdint>

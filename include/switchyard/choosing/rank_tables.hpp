@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Which tables speak about a device, most specific first: overlays, then tables for this device, whether they
-// name it, its architecture, its backend or nothing, then tables of its architecture and of its backend,
-// each nearest first. Of those that are equally specific or near, the one measured last comes first.
+// Orders the tables that apply to a device: overlays, then tables for this device, then those of its
+// architecture, then those of its backend, the latter two nearest device first. A table is for this device if
+// all that it names, of device, architecture and backend, is this device's. Of equally near tables, the one
+// measured last comes first.
 #pragma once
 
 #include <memory>

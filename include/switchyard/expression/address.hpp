@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether an expression's value is an address, or is computed from one: an extent or a size never is.
+// Whether an expression's value is an address, or is computed from one. Extents and sizes must not be.
 #pragma once
 
 #include <cstddef>

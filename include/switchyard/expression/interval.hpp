@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Bounds of an integer expression over ranges of axes: for all values that it can have there, not for
+// Bounds of an integer expression over ranges of axes. They hold at every point of the ranges, not only at
 // samples.
 //
-// Points at which the expression is a fault count for nothing. Bounds may be wider than the values are, never
-// narrower; where each axis has one value they are exact. Allocates; not for the path of a call.
+// Points at which the expression faults are ignored. Bounds may be wider than the values are, never narrower;
+// where each axis has one value they are exact. Allocates; not for the path of a call.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Where the kernels and tables of this installation are. `cmake --install` puts the way from this header to
-// the folder here, so that an installation can be moved; in a source tree it is empty.
+// Where the kernels and tables of this installation are. `cmake --install` writes the relative path from this
+// header to that folder here, so that an installation can be moved; in a source tree it is empty.
 //
-// It has internal linkage, because a library that was compiled before it was installed has another value.
-// Only catalog_options and tool::main read it, where the program is compiled.
+// It has internal linkage, because a library compiled before its installation has another value. Only
+// catalog_options and tool::main read it, in the program's own source files.
 #pragma once
 
 #include <string_view>

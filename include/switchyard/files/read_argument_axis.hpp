@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads what adds axes to an operator: conditions on arguments. A condition is identified by its text without
+// Reads conditions on arguments, which add axes to an operator. A condition is identified by its text without
 // insignificant characters.
 //
 // Throws expression_error for a text that is no expression.

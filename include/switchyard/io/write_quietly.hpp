@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writing to files that others may cut off: a pipe's reader leaves, or a limit of the file size is met. Both
-// raise a signal that ends a process by default.
+// Writes to pipes and files without the signals that end a process by default: SIGPIPE, if the pipe's reader
+// has left, and SIGXFSZ, at the limit of the file size.
 #pragma once
 
 #include <cstddef>

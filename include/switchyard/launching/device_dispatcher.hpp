@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The launch path without an operator's type: find or make the plan, and launch it.
 //
-// Any thread may call. A call of a problem that was met before takes no lock and allocates nothing; one of a
-// new problem never waits for the thread that replaces files, which loads and frees on its own account.
+// Any thread may call. A call of a problem that was met before takes no lock and allocates nothing; a call of
+// a new problem never waits for the thread that replaces files, which does its loading and freeing itself.
 #pragma once
 
 #include <atomic>

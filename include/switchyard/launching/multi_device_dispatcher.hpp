@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Finds the dispatcher of a stream's device: an operator has one for each device that was used, found without
-// locks from the second call on.
+// Finds the dispatcher of a stream's device. An operator has one for each device in use. From the second call
+// on, it is found without locks.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What looks on while an operator's calls are served: each null where a catalog has none.
+// The observers of an operator's calls. Those that a catalog does not have are null.
 #pragma once
 
 #include <memory>

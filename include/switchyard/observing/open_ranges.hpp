@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Ranges of profilers that are installed: their libraries are opened at run time, and stay open.
+// Opens the range library of an installed profiler at run time; it stays open.
 #pragma once
 
 #include <string>

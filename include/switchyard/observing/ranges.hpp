@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Ranges around calls, which profilers show beside the kernels: "softmax avx512_s4", and "softmax: plan"
-// where a problem is new. Nothing of it is on the path of a call while they are off.
+// where a problem is new. While they are off, a call runs none of this code.
 #pragma once
 
 namespace switchyard {

@@ -8,11 +8,11 @@
 //
 // where dropout drops from P in dv and from dP as it did in the forward call, and a soft cap multiplies dS by
 // 1 - (s / soft_cap)^2 of its capped score s. Keys that no query sees have zero gradients. Sinks are in lse
-// already. The gradient of the bias is dS without the factor of the soft cap, summed over what a zero stride
-// of dbias makes one.
+// already. The gradient of the bias is dS without the factor of the soft cap, summed over the dimensions in
+// which dbias has stride 0.
 //
-// dlse is the gradient of lse, for losses that contain it, as where results of parts are joined by their LSE.
-// Where a row sees nothing it does not count, and may be NaN.
+// dlse is the gradient of lse, for losses that depend on it, such as those of partial results merged by their
+// LSE. In rows that see no key it is ignored, and may be NaN.
 //
 // A variant may add up dq in any order, so that its last bits differ from run to run, unless the call is
 // deterministic.

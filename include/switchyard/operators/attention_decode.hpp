@@ -8,14 +8,14 @@
 // and ALiBi counts from it. A query that sees no key gives zeros, and an LSE of -infinity or, where it has a
 // sink, of the sink: the LSE is the logarithm of the softmax's whole sum.
 //
-// Keys and values in f8_e4m3 are the OCP format on every device (float8.hpp), the FNUZ formats of gfx942's
-// own instructions are not. A NaN among the keys or values in use makes NaN of what sees it; keys and values
-// beyond a sequence's length are not read.
+// Keys and values in f8_e4m3 are the OCP format on every device (float8.hpp), not the FNUZ format of gfx942's
+// own instructions. A NaN among the keys or values in use gives NaN in every row that sees it; keys and
+// values beyond a sequence's length are not read.
 //
 // Multi-head latent attention (DeepSeek-AI, arXiv:2405.04434), with its projections absorbed by the queries
-// and the output, is this with one KV head of 576 columns, of which the first 512 are the values as well: v
-// is k with fewer columns. The axis `latent` says that the values lie in the keys, so that a kernel reads
-// them once.
+// and the output, is this operator with one KV head of 576 columns, whose first 512 are also the values: v is
+// k with fewer columns. The axis `latent` says that the values lie in the keys, so that a kernel reads them
+// once.
 //
 // More than 16 queries, packed tensors, bias, dropout and f32 are attention_forward's, which takes the same
 // caches.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Rows of a table, which may be quantised, by their numbers:
+// Gathers rows of a table, which may be quantised, by index:
 //
 //   out[i] = table[ids[i]]
 //
-// A number outside the table gives a row of NaN: nothing else is read, and the mistake shows. Also gathers
-// rows of activations, whose format is a plain one.
+// An index outside the table gives a row of NaN; nothing is read for it. With a plain format, it also gathers
+// rows of activations.
 #pragma once
 
 #include <array>

@@ -6,8 +6,8 @@
 // with x [rows, in_features], w [out_features, in_features] and one bias for each output. Products are summed
 // in f32, or exactly as integers, and rounded once. A kernel may round x to 16 bits in groups of 32 elements
 // of one row, each with its own scale, max|x| / 32767, which keeps more than f16 does; with int8_activations
-// also to 8 bits, with max|x| / 127. The root-mean-square of what rounding changes in a result is
-// sqrt(sum of (scale w)^2 / 12).
+// also to 8 bits, with max|x| / 127. The root-mean-square error of a result from this rounding is sqrt(sum of
+// (scale w)^2 / 12).
 //
 // Sources: Dettmers et al., 8-bit Matrix Multiplication for Transformers at Scale, arXiv:2208.07339; the
 // formats are those of GGUF files (weight_format.hpp).

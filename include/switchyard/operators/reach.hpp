@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How far the strides of a call lead, for operators' check_memory(): what reaches beyond all memory is
-// refused by name, before products of extents and strides overflow in a kernel.
+// How far the strides of a call reach, for operators' check_memory(): a stride that leaves the address space
+// is refused by name, before products of extents and strides overflow in a kernel.
 #pragma once
 
 #include <cstdint>

@@ -9,9 +9,9 @@
 //   v_cache = v / v_scale                                in the token's slot
 //
 // turn() is that of the operator rotary: pairs of the first rotary_dim elements by the angles whose cosines
-// and sines the table has. Slot s is element s % page_size of page s / page_size. A token whose slot is
-// negative is not cached: padding. Its queries are turned all the same. Evaluated in f32 and rounded once;
-// what f8_e4m3 cannot hold becomes its largest value.
+// and sines the table has. Slot s is element s % page_size of page s / page_size. A token with a negative
+// slot is padding: it is not cached, but its queries are turned. Evaluated in f32 and rounded once; what
+// f8_e4m3 cannot hold becomes its largest value.
 //
 // Sources: Su et al., RoFormer, arXiv:2104.09864; Henry et al., Query-Key Normalization, arXiv:2010.04245;
 // Kwon et al., PagedAttention, arXiv:2309.06180.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What operators on rows check alike, and norms and their backwards among them: shared by those operators'
-// `check` and `check_memory`. Each function says what is wrong with a call; empty when nothing is.
+// Checks that the operators on rows share, for their `check` and `check_memory`. Each function says what is
+// wrong with a call; empty when nothing is.
 #pragma once
 
 #include <cstdint>

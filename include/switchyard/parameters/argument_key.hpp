@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bytes of a call's arguments that something made for the call depends on: the key under which it is
-// kept.
+// The bytes of a call's arguments that a cached value depends on: the key of the cache.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What is evaluated at each call, compiled for the axis values that it reads: copies, quotients of strides,
-// limits and flags, in a few instructions each. What has no such form is left to the interpreter, which also
-// gives every error, so that both have the same results. per_call_compiler.hpp makes these programs.
+// limits and flags, in a few instructions each. Everything else is left to the interpreter. It also makes
+// every error, so that both give the same results. per_call_compiler.hpp makes these programs.
 #pragma once
 
 #include <array>

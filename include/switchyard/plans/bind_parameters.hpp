@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The addresses of a launch's parameters, as drivers take them: the hottest part of a call.
 //
-// Straight-line code for up to 80 parameters, entered behind the part that a kernel does not need, in the
-// processor's widest vector registers: a loop takes three times as many instructions.
+// Straight-line code for up to 80 parameters, in the processor's widest vector registers. A kernel with fewer
+// parameters enters it further down. A loop takes three times as many instructions.
 #pragma once
 
 #include <array>

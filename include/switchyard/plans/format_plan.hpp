@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The debug output's line for a plan: what was chosen and why, where its kernels come from, what it took.
+// The debug output's line for a plan: what was chosen and why, where its kernels come from, how long it took.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A program's own allocator for temporary device memory: what a call's workspace is taken from where the call
-// is given none.
+// A program's own allocator for temporary device memory: used for the workspace of calls that are given none.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // A choice made ready: functions loaded, grid computed, parameters laid out. Launching a plan allocates
 // nothing.
 //
-// Kernel parameters come from two places. An argument that a kernel takes as it is, is passed by its address
+// Kernel parameters come from two places. An argument that a kernel takes unchanged is passed by its address
 // in the caller's argument struct: nothing is copied. Everything else lies in a parameter block, filled when
 // the plan is made; values that only the call knows (expressions over arguments, workspace addresses) are
 // written into a copy of the parameter block on the caller's stack: see per_call_program. Launches of one

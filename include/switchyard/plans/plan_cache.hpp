@@ -2,9 +2,9 @@
 // The plans of an operator state, in a hash table that readers search without locks.
 //
 // Writers hold their owner's lock; who takes a plan out retires it through a reclaimer, since readers may
-// still be using it. A plan that was taken out keeps its link, so that a reader standing on it goes on: the
-// link leads to a plan that is in the list, or was taken out later. That one is not freed before the reader
-// leaves either, since the reader's guard is older than both. A reader that comes later meets neither.
+// still be using it. A plan that was taken out keeps its link, so that a reader standing on it can go on. The
+// link leads to a plan that is still listed, or was taken out later; since the reader's guard is older,
+// neither is freed before the reader leaves. Readers that come later meet neither.
 #pragma once
 
 #include <array>

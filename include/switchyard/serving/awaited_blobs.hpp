@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Watches blobs that were missing or cut off when a variant needed them, and says when they are complete.
 //
-// A blob that is not the one that its manifest pins is read again only when the file changes. One thread at a
+// A blob with another hash than its manifest pins is read again only when the file changes. One thread at a
 // time.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// New tables for a share of the problems: which those are is decided by a hash of the problem, alike in every
-// process and on every host. Everything else is as without them.
+// Applies new tables to a share of the problems. A hash of the problem decides which, so every process and
+// host agrees. Other problems are not affected.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The ranges that an engine prepared and that are prepared again when files are replaced. Their number and
-// cost are bounded, however often prepare() is called.
+// The ranges that an engine prepared, kept so that they are prepared again when files are replaced. Their
+// number and cost are bounded, however often prepare() is called.
 #pragma once
 
 #include <cstddef>

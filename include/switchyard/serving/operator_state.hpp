@@ -2,8 +2,8 @@
 // What serves one operator on one device, from one snapshot of the disk: the kernels of each type signature
 // that calls have needed, and the plans made so far.
 //
-// Any thread may enter. A thread that meets a new type signature waits while another one reads the selector
-// of one.
+// Any thread may enter. A thread that meets a new type signature waits while another thread reads the
+// selector of a type signature.
 #pragma once
 
 #include <array>

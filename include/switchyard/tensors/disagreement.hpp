@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names the tensors of a call that disagree, and in what. Used only after a check has failed.
+// Says which tensors of a call disagree, and in which dimension or type. Used only after a check has failed.
 #pragma once
 
 #include <array>

@@ -3,8 +3,8 @@
 //
 // A child has one thread, and a copy of all locks: one that another thread held stays locked for ever. So
 // fork() waits until no other thread holds a lock of this library (fork_gate, entered by threads/lock.hpp);
-// everything that locks guard is whole in the child. Objects that own threads, or handles that a child must
-// not use, are told in the child (fork_listener). Paths without locks cost nothing.
+// in the child, all guarded data is consistent. Objects that own threads, or handles that a child must not
+// use, are notified in the child (fork_listener). Paths without locks cost nothing.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A mutex for the cold paths of headers that engines include everywhere. <mutex> would do the same and costs
 // 1,200 preprocessed lines and six headers in every unit, for <chrono>. fork() waits while another thread
-// holds one, so a child finds them free and what they guard whole.
+// holds one, so in a child all are free and their data is consistent.
 #pragma once
 
 #include <atomic>

@@ -2,7 +2,7 @@
 // An operator's description that is data, not a C++ type: read from a file that `switchyard describe` wrote,
 // or learned from the manifests and tables of an operator that a program does not know.
 //
-// What is learned only grows, so that what was read before keeps its axes. Not synchronized.
+// Learned axes are only added, so files that were read earlier keep theirs. Not synchronized.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A device whose memory comes from one block, for the tensors of one problem after the other. Drivers take
-// long to give memory back and to make it anew, which a tuner would wait for at every problem.
+// A device whose memory comes from one block, which the tensors of successive problems reuse. Freeing and
+// allocating through the driver takes long, and a tuner would wait for it at every problem.
 #pragma once
 
 #include <cstddef>

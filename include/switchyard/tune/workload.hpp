@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Arguments for a problem: tensors of random values and everything else that a call of an operator needs, so
-// that the call has just the axis values asked for.
+// that the call has exactly the axis values asked for.
 //
 // Each operator specialises workload<Operator> in tune/workloads/. An engine does the same for its own
 // operators to have them measured.

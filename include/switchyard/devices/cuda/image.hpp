@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a loadable CUDA image is, judged by its first bytes, and whether all of it is there.
+// Classifies a loadable CUDA image by its first bytes, and checks that it is complete.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the driver says of a device: the properties that expressions read, and what launches depend on.
+// Reads a device's properties from the driver: those that expressions use, and those that launches depend on.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The hip backend: one AMD GPU behind the interface of devices/driver.hpp.
 //
-// HIP has a current device per thread and no contexts in use. Any thread may call: the device is made current
-// if it is not, and the thread's own is restored afterwards. open.hpp makes drivers.
+// HIP has one current device for each thread; its contexts are not used. Any thread may call: the device is
+// made current if it is not, and the thread's own is restored afterwards. open.hpp makes drivers.
 #pragma once
 
 #include <algorithm>

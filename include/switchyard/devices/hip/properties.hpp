@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the library says of a device: the properties that expressions read, and what launches depend on.
+// Reads a device's properties from the library: those that expressions use, and those that launches depend
+// on.
 #pragma once
 
 #include <algorithm>

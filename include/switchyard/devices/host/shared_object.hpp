@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks those parts of a shared object that the system's loader trusts, without loading it. The loader
-// follows tables that point outside the file, and the process ends there.
+// follows a table that points outside the file, and the process crashes.
 //
 // Sources: System V ABI, chapters 4 and 5 (program headers, dynamic section, hash table); the layout of
 // DT_GNU_HASH as in GNU binutils.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A workbench for one operator on one device, without the operator's type: sets up a problem, says which
-// variants may serve it, checks them and times them. It throws whatever a driver throws; a kernel that
-// destroys the process destroys the bench, which is why the tuner runs it in a process of its own.
+// variants may serve it, checks them and times them. It throws whatever a driver throws. A kernel that
+// crashes takes the bench with it, so the tuner runs each bench in a process of its own.
 #pragma once
 
 #include <cstddef>
