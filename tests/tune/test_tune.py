@@ -274,7 +274,7 @@ def test_check_run():
         said = check_run(path, "--limit", "3s", status=2)
         for name, reason in bad.items():
             lines = re.findall(
-                rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; mend its kernel", said, re.MULTILINE
+                rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; fix its kernel", said, re.MULTILINE
             )
             check(len(lines) == 1, f"{path}: {len(lines)} lines say what is wrong with '{name}':\n{said}")
         check("9 variants were run, 8 of them are faulty; 0 were not run" in said, said)

@@ -192,7 +192,7 @@ class manifest_run {
         faulty_.insert(each.id);
         out_.add(severity::error, manifest_.path,
                  "variant '" + each.id + "', run at " + text + ", " + lost.what() +
-                     "; mend its kernel, or deny the variant in a table");
+                     "; fix its kernel, or deny the variant in a table");
       } catch (const not_measured& why) {
         why_not_.insert_or_assign(each.id, "at " + text + ": " + why.what());
       }

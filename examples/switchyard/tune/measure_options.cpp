@@ -56,7 +56,7 @@ void add_measure_options(CLI::App& command, measure_settings& settings, measure_
       ->capture_default_str();
   command
       .add_option("--confidence", arguments.confidence,
-                  "Sample until the median is 95 % certain to this share of it")
+                  "Sample until the median's 95 % confidence interval is within this share of it")
       ->capture_default_str();
   command.add_option("--samples", settings.samples, "Maximum number of samples of a variant")
       ->capture_default_str()
@@ -64,13 +64,13 @@ void add_measure_options(CLI::App& command, measure_settings& settings, measure_
   command
       .add_option(
           "--judged-runs", settings.judged_runs,
-          "Compare so many results of a variant that was among the fastest, for at most 0.5 s. A fault "
-          "in one run of 100 shows in 300 with 95 %")
+          "Compare this many results of a variant that was among the fastest, for at most 0.5 s. 300 find a "
+          "fault in 1 of 100 runs with a probability of 95 %")
       ->capture_default_str()
       ->check(CLI::Range(least_judged_runs, std::size_t{100'000}));
   command
       .add_option("--drift", arguments.drift,
-                  "Measure a problem again if its first variant changed by more by the end")
+                  "Measure a problem again if its first variant's time changed by more than this meanwhile")
       ->capture_default_str();
   command
       .add_option("--cache", settings.cache,

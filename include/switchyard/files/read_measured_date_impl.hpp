@@ -41,7 +41,7 @@ inline void add_run_date(const json_place& run, std::string& newest, warnings& w
   const auto date = run.at("date");
   try {
     if (!is_date(date.string()))
-      date.fail("expected a day as in \"2026-11-22\", got \"" + date.string() + "\"; it counts as no date");
+      date.fail("expected a day as in \"2026-11-22\", got \"" + date.string() + "\"; it is ignored");
     if (newest < date.string()) newest = date.string();
   } catch (const file_error& problem) {
     warned.add(problem.what());

@@ -88,7 +88,7 @@ TEST_CASE("a date that is none is warned of by its place, and counts as none") {
   CHECK(word.warned ==
         std::vector<std::string>{
             "[switchyard.107] t.json: /measured/date: expected a day as in \"2026-11-22\", got "
-            "\"last week\"; it counts as no date"});
+            "\"last week\"; it is ignored"});
   const reading number = date_of(R"("measured": {"date": 20261122})");
   CHECK(number.date.empty());
   REQUIRE(number.warned.size() == 1);
