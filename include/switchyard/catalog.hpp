@@ -96,7 +96,8 @@ class catalog final : public state_source {
   ///     for (const std::string& folder : files.roots()) std::puts(folder.c_str());
   [[nodiscard]] const std::vector<std::string>& roots() const noexcept;
 
-  /// Operators that have manifests, sorted: {"attention_forward", "softmax"}.
+  /// Operators that have manifests, sorted.
+  ///     for (const std::string& name : files.operators()) std::puts(name.c_str());
   [[nodiscard]] std::vector<std::string> operators() const;
 
   /// The selector of an operator for problems of every type, on a device that need not be present.
@@ -130,12 +131,14 @@ class catalog final : public state_source {
   /// executable graph, that holds a kernel launched through a dispatcher before the last replacement or
   /// through a dispatcher that is destroyed; nor a context that an engine made itself, used with a
   /// dispatcher, and destroyed. Waits for kernels in flight, as drivers do.
+  ///     std::printf("%zu blobs unloaded", files.unload_unused());
   std::size_t unload_unused();
 
   /// A hash of all that decides the choices of operators on a device, which need not be present: the same on
   /// every host that has the same files, library and device, wherever the files lie. Ranks of one job compare
-  /// it when they start; describe_difference() names what differs. Reads the operators' files where that was
-  /// not done.
+  /// it when they start; describe_difference() names what differs. Reads operators' files that were not read
+  /// yet.
+  ///     std::puts(files.fingerprint(describe<softmax>(), device::host().properties()).hash.c_str());
   [[nodiscard]] switchyard::fingerprint fingerprint(std::span<const operator_description* const> operators,
                                                     const device_properties& device);
   [[nodiscard]] switchyard::fingerprint fingerprint(const operator_description& op,
@@ -148,6 +151,7 @@ class catalog final : public state_source {
   /// keeps a plan, in the problems' order. Its text can follow that of fingerprint(), as one text: hosts then
   /// compare the choices of the problems that both have met. The hash is the same where both met the same
   /// ones.
+  ///     std::puts(to_string(files.fingerprint_of_choices()).c_str());
   [[nodiscard]] switchyard::fingerprint fingerprint_of_choices();
 
   /// Changes the share of problems that catalog_options::canary decides: 0 takes all back, 1 gives all. Which
@@ -158,15 +162,18 @@ class catalog final : public state_source {
 
   /// From now on a call counts as an event where its problem is new, its kernel is not loaded, or no rows
   /// decide it; the rules say which events are only counted, which are warnings in the log, and which are
-  /// refused. prepare() and reloading go on as before and are no events. Sealing again begins to count anew.
+  /// refused. prepare() and reloading go on as before and are no events. Sealing again resets the counts.
+  ///     files.seal({.load = seal_action::refuse});
   void seal(const seal_rules& rules = {}) { seal_->close(rules); }
+  ///     files.unseal();
   void unseal() noexcept { seal_->open(); }
 
   /// What was counted since seal().
+  ///     std::puts(to_string(files.sealed()).c_str());
   [[nodiscard]] seal_report sealed() const { return seal_->report(); }
 
   /// What was counted since the catalog was opened. Costs calls nothing that were met before.
-  ///     std::printf("%s", sy::to_prometheus(files.counters()).c_str());
+  ///     std::puts(to_prometheus(files.counters()).c_str());
   [[nodiscard]] catalog_counters counters() const;
 
   /// Writes the counters to a file as Prometheus text, now, at an interval, and when the catalog is
@@ -181,6 +188,8 @@ class catalog final : public state_source {
   ///     files.watch(std::chrono::seconds{5});
   void watch(std::chrono::milliseconds interval = std::chrono::milliseconds{500});
 
+  /// Ends watch(). Files are read at reload() again.
+  ///     files.stop_watching();
   void stop_watching() noexcept { watcher_.stop(); }
 
   SWITCHYARD_FUNCTION void attach(const operator_description& op, const device& target,

@@ -43,29 +43,31 @@ class dispatcher {
   /// current device. The CPU is served where there is no GPU. Throws driver_error.
   ///     dispatcher<softmax> run{catalog};
   explicit dispatcher(state_source& source)
-      : router_{std::make_unique<detail::multi_device_dispatcher>(describe<Operator>(), source)} {}
+      : all_devices_{std::make_unique<detail::multi_device_dispatcher>(describe<Operator>(), source)} {}
 
   /// The same of a catalog, whose header need not be included.
+  ///     dispatcher<softmax> run{catalog};
   explicit dispatcher(catalog& source) : dispatcher{detail::source_of(source)} {}
 
   /// For one device. Finds the operator's manifests and tables; throws error when none can be used.
   ///     dispatcher<softmax> run{catalog, device::current()};
   dispatcher(state_source& source, device target)
-      : core_{std::make_unique<device_dispatcher>(describe<Operator>(), source, std::move(target))} {}
+      : one_device_{std::make_unique<device_dispatcher>(describe<Operator>(), source, std::move(target))} {}
 
+  /// The same of a catalog.
+  ///     dispatcher<softmax> run{catalog, device::host()};
   dispatcher(catalog& source, device target) : dispatcher{detail::source_of(source), std::move(target)} {}
 
   /// The same with limits of its own in place of the catalog's: variants that exceed one never serve.
   ///     dispatcher<softmax> small{catalog, device::current(), {.workspace_bytes = 1 << 20}};
   dispatcher(catalog& source, choice_limits limits)
-      : router_{std::make_unique<detail::multi_device_dispatcher>(
+      : all_devices_{std::make_unique<detail::multi_device_dispatcher>(
             describe<Operator>(), detail::source_of(source),
             std::make_shared<const choice_limits>(std::move(limits)))} {}
   dispatcher(catalog& source, device target, choice_limits limits)
-      : core_{std::make_unique<device_dispatcher>(describe<Operator>(), detail::source_of(source),
-                                                  std::move(target),
-                                                  std::make_shared<const choice_limits>(std::move(limits)))} {
-  }
+      : one_device_{std::make_unique<device_dispatcher>(
+            describe<Operator>(), detail::source_of(source), std::move(target),
+            std::make_shared<const choice_limits>(std::move(limits)))} {}
 
   /// Runs the operator on a stream. A problem met before costs no lock, no allocation and no system call
   /// besides the launch. Throws call_error for an illegal call or one that no variant serves, driver_error
@@ -76,16 +78,16 @@ class dispatcher {
   /// CUDA always does.
   ///     run(stream, softmax::call(x, out), {workspace, bytes});
   void operator()(stream launch_stream, const arguments& call, workspace given = {}) {
-    if (core_ == nullptr) [[unlikely]]
-      return launch_routed(launch_stream, call, given);
-    core_->launch(launch_stream, given, typed_call{&call});
+    if (one_device_ == nullptr) [[unlikely]]
+      return launch_on_its_device(launch_stream, call, given);
+    one_device_->launch(launch_stream, given, typed_call{&call});
   }
 
   /// What would run, and why, as data; to_string gives the sentence. Loads nothing.
   ///     std::puts(to_string(run.explain(softmax::call(x, out))).c_str());
   [[nodiscard]] explanation explain(const arguments& call) { return explain({}, call); }
   [[nodiscard]] explanation explain(stream launch_stream, const arguments& call) {
-    return core_of(launch_stream).explain(make_problem<Operator>(call), &call);
+    return find(launch_stream).explain(make_problem<Operator>(call), &call);
   }
 
   /// Loads what a call needs, so that the call itself loads nothing: before a stream capture, or before
@@ -93,7 +95,7 @@ class dispatcher {
   ///     run.prepare(stream, softmax::call(x, out));
   void prepare(const arguments& call) { prepare(stream{}, call); }
   void prepare(stream launch_stream, const arguments& call) {
-    core_of(launch_stream).prepare(make_problem<Operator>(call), &call, [&call] { return check(call); });
+    find(launch_stream).prepare(make_problem<Operator>(call), &call, [&call] { return check(call); });
   }
 
   /// The same for every call whose axes lie in the ranges and otherwise have the values of `call`.
@@ -105,7 +107,7 @@ class dispatcher {
     prepare(launch_stream, call, std::span{ranges.begin(), ranges.size()});
   }
   void prepare(stream launch_stream, const arguments& call, std::span<const axis_span> ranges) {
-    core_of(launch_stream).prepare(make_problem<Operator>(call), &call, ranges);
+    find(launch_stream).prepare(make_problem<Operator>(call), &call, ranges);
   }
 
   /// Bytes of workspace that a call takes; 0 for most. Loads what the call needs, as prepare does, but not
@@ -113,8 +115,9 @@ class dispatcher {
   ///     const std::size_t bytes = run.workspace_bytes(stream, softmax::call(x, out));
   [[nodiscard]] std::size_t workspace_bytes(const arguments& call) { return workspace_bytes(stream{}, call); }
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call) {
-    return core_of(launch_stream)
-        .workspace_bytes(make_problem<Operator>(call), &call, launch_stream, [&call] { return check(call); });
+    return find(launch_stream).workspace_bytes(make_problem<Operator>(call), &call, launch_stream, [&call] {
+      return check(call);
+    });
   }
 
   /// Bytes that suffice for every call whose axes lie in the ranges and otherwise have the values of `call`,
@@ -126,12 +129,12 @@ class dispatcher {
   }
   [[nodiscard]] std::size_t workspace_bytes(stream launch_stream, const arguments& call,
                                             std::span<const axis_span> ranges) {
-    return core_of(launch_stream).workspace_bytes(make_problem<Operator>(call), &call, ranges);
+    return find(launch_stream).workspace_bytes(make_problem<Operator>(call), &call, ranges);
   }
 
   /// The device that serves a stream's calls.
   ///     run.device_of(stream).properties().name
-  [[nodiscard]] const device& device_of(stream of = {}) const { return core_of(of).target(); }
+  [[nodiscard]] const device& device_of(stream of = {}) const { return find(of).target(); }
 
  private:
   struct typed_call {
@@ -152,28 +155,28 @@ class dispatcher {
     }
   }
 
-  // Not inlined, like the next: where a dispatcher is known to have a device, GCC warns of the router that it
-  // has not.
-  [[nodiscard, gnu::noinline]] device_dispatcher& core_of(stream launch_stream) const {
-    return core_ != nullptr ? *core_ : router_->find(launch_stream);
+  // Not inlined, like the next: where a dispatcher is known to have a device, GCC warns of the null
+  // all_devices_.
+  [[nodiscard, gnu::noinline]] device_dispatcher& find(stream launch_stream) const {
+    return one_device_ != nullptr ? *one_device_ : all_devices_->find(launch_stream);
   }
 
-  [[gnu::noinline]] void launch_routed(stream launch_stream, const arguments& call, workspace given) {
-    device_dispatcher& core = router_->find(launch_stream);
+  [[gnu::noinline]] void launch_on_its_device(stream launch_stream, const arguments& call, workspace given) {
+    device_dispatcher& found = all_devices_->find(launch_stream);
     const typed_call typed{&call};
     try {
-      core.launch(launch_stream, given, typed);
+      found.launch(launch_stream, given, typed);
     } catch (const error&) {
       // A stream that was met may be gone and its handle another's, of another device. The driver has refused
       // to start anything then.
-      device_dispatcher& now = router_->find_uncached(launch_stream);
-      if (&now == &core) throw;
+      device_dispatcher& now = all_devices_->find_uncached(launch_stream);
+      if (&now == &found) throw;
       now.launch(launch_stream, given, typed);
     }
   }
 
-  std::unique_ptr<device_dispatcher> core_;  // null where each call is routed
-  std::unique_ptr<detail::multi_device_dispatcher> router_;
+  std::unique_ptr<device_dispatcher> one_device_;  // null: all_devices_ finds a call's device
+  std::unique_ptr<detail::multi_device_dispatcher> all_devices_;
 };
 
 }  // namespace v0

@@ -161,33 +161,44 @@ class const_tensor {
     return out;
   }
 
+  ///     if (x.data() == y.data()) std::puts("in place");
   [[nodiscard]] constexpr const void* data() const noexcept { return data_; }
+  ///     if (x.dtype() == dtype::bf16) std::puts("2 bytes an element");
   [[nodiscard]] constexpr switchyard::dtype dtype() const noexcept {
     return static_cast<switchyard::dtype>(kind_ & 0xffff'ffff);
   }
+  ///     if (x.rank() != 2) std::puts("not rows and columns");
   [[nodiscard]] constexpr std::size_t rank() const noexcept { return kind_ >> 32U; }
   /// Whether it has an element type and a number of dimensions, in one comparison.
+  ///     if (!x.has(dtype::f32, 2)) std::puts("not f32 [rows, columns]");
   [[nodiscard]] constexpr bool has(switchyard::dtype type, std::size_t dimensions) const noexcept {
     return kind_ == kind_of(type, dimensions);
   }
   /// Whether it has those of another tensor.
+  ///     if (!x.is_like(y)) std::puts("another element type or number of dimensions");
   [[nodiscard]] constexpr bool is_like(const const_tensor& other) const noexcept {
     return kind_ == other.kind_;
   }
+  ///     const std::int64_t rows_of_x = x.extent(0);
   [[nodiscard]] constexpr std::int64_t extent(std::size_t dimension) const noexcept {
     return extents_[dimension];
   }
+  /// In elements.
+  ///     const std::int64_t row_step = x.stride(0);
   [[nodiscard]] constexpr std::int64_t stride(std::size_t dimension) const noexcept {
     return strides_[dimension];
   }
+  ///     for (const std::int64_t extent : x.extents()) std::printf("%lld ", static_cast<long long>(extent));
   [[nodiscard]] constexpr std::span<const std::int64_t> extents() const noexcept {
     return {extents_.data(), rank()};
   }
+  ///     const bool has_dense_rows = x.strides().back() == 1;
   [[nodiscard]] constexpr std::span<const std::int64_t> strides() const noexcept {
     return {strides_.data(), rank()};
   }
 
   /// Number of elements; negative where 64 bits do not hold it.
+  ///     const std::int64_t bytes_of_x = x.count() * size_of(x.dtype());
   [[nodiscard]] constexpr std::int64_t count() const noexcept {
     std::int64_t out = 1;
     for (const std::int64_t each : extents()) out = detail::checked_product(out, each);
@@ -195,6 +206,7 @@ class const_tensor {
   }
 
   /// The same, read value by value: what was kept in registers stays there.
+  ///     const const_tensor again = x.copy();
   [[nodiscard, gnu::always_inline]] constexpr const_tensor copy() const {
     const_tensor out;
     out.data_ = data_;
@@ -203,7 +215,8 @@ class const_tensor {
     return out;
   }
 
-  /// Whether this is a tensor, and not one that is not given.
+  /// Whether the tensor was given: false without an address.
+  ///     if (!gamma) std::puts("no weights");
   [[nodiscard]] constexpr explicit operator bool() const noexcept { return data_ != nullptr; }
 
  protected:
@@ -254,7 +267,9 @@ class const_tensor {
   std::array<std::int64_t, max_rank> strides_{};
 };
 
-/// A tensor that a call writes. It is also one that a call may read.
+/// A tensor that a call writes; a call may read it as well. It is made as const_tensor is, from memory that
+/// may be written.
+///     tensor out{data, dtype::bf16, {rows, columns}};
 class tensor : public const_tensor {
  public:
   constexpr tensor() = default;

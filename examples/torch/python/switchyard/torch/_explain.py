@@ -11,12 +11,12 @@ _LAUNCH, _EXPLAIN, _PREPARE = range(3)
 
 
 @contextmanager
-def _purpose(value: int):
-    library.switchyard_torch_set_purpose(value)
+def _call_mode(value: int):
+    library.switchyard_torch_set_call_mode(value)
     try:
         yield
     finally:
-        library.switchyard_torch_set_purpose(_LAUNCH)
+        library.switchyard_torch_set_call_mode(_LAUNCH)
 
 
 def explain(op: Callable, *args, **kwargs) -> dict:
@@ -29,7 +29,7 @@ def explain(op: Callable, *args, **kwargs) -> dict:
     `manifest`, `table`, `row`, `launches`, and `candidates`, each with `admissible` and the `obstacle` that
     excludes it. Raises RuntimeError for an illegal call, ValueError where `op` calls no operator.
     """
-    with _purpose(_EXPLAIN):
+    with _call_mode(_EXPLAIN):
         op(*args, **kwargs)
         lines = library.switchyard_torch_explanations().decode().splitlines()
     if not lines:
@@ -42,7 +42,7 @@ def prepare(op: Callable, *args, **kwargs) -> None:
 
     A call that was run once is prepared. Raises as the call does.
     """
-    with _purpose(_PREPARE):
+    with _call_mode(_PREPARE):
         op(*args, **kwargs)
 
 
