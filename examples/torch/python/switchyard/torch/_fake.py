@@ -1,13 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Fake kernels: the shapes, types and strides of results, without data."""
 
+from types import SimpleNamespace
+
 import torch
 
-from ._library import ops  # noqa: F401 (defines the ops)
+from ._library import ops
 
 
 def _register(name: str):
-    return torch.library.register_fake(f"switchyard::{name}")
+    """Registers a function that is given all arguments of the op by name: an option that it does not look at needs no change here."""
+    defaults = {each.name: each.default_value for each in getattr(ops, name)._schema.arguments}
+
+    def register(function):
+        def fake(*args, **kwargs):
+            return function(SimpleNamespace(**{**defaults, **dict(zip(defaults, args)), **kwargs}))
+
+        torch.library.register_fake(f"switchyard::{name}", fake)
+        return function
+
+    return register
 
 
 def _order(x: torch.Tensor) -> list[int]:
@@ -57,89 +69,83 @@ def _lse(q: torch.Tensor, packed: bool) -> torch.Tensor:
 
 
 @_register("attention_forward")
-def _(q, k, v, bias=None, alibi_slopes=None, sinks=None, cu_seqlens_q=None, cu_seqlens_k=None, seqused_q=None,
-      seqused_k=None, block_table=None, dropout_state=None, longest_q=-1, longest_k=-1, mask=0, window_left=-1,
-      window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, with_lse=False, k_scale=None,
-      v_scale=None):  # fmt: skip
-    packed = cu_seqlens_q is not None
-    lse = _lse(q, packed) if with_lse else None
-    return _heads(q, v.shape[-1], packed), lse
+def _(of):
+    packed = of.cu_seqlens_q is not None
+    return _heads(of.q, of.v.shape[-1], packed), _lse(of.q, packed) if of.with_lse else None
 
 
 @_register("attention_backward")
-def _(grad_out, q, k, v, out, lse, bias=None, alibi_slopes=None, cu_seqlens_q=None, cu_seqlens_k=None,
-      seqused_q=None, seqused_k=None, dropout_state=None, longest_q=-1, longest_k=-1, mask=0, window_left=-1,
-      window_right=-1, scale=None, soft_cap=0.0, dropout_p=0.0, deterministic=False, with_grad_bias=False,
-      grad_lse=None):  # fmt: skip
-    packed_k = cu_seqlens_k is not None
-    grad_bias = bias.new_empty(bias.shape) if with_grad_bias else None
+def _(of):
+    packed_k = of.cu_seqlens_k is not None
     return (
-        _heads(q, q.shape[-1], cu_seqlens_q is not None),
-        _heads(k, k.shape[-1], packed_k),
-        _heads(v, v.shape[-1], packed_k),
-        grad_bias,
+        _heads(of.q, of.q.shape[-1], of.cu_seqlens_q is not None),
+        _heads(of.k, of.k.shape[-1], packed_k),
+        _heads(of.v, of.v.shape[-1], packed_k),
+        of.bias.new_empty(of.bias.shape) if of.with_grad_bias else None,
     )
 
 
 @_register("attention_decode")
-def _(q, k, v, k_scale=None, v_scale=None, alibi_slopes=None, sinks=None, seqused_k=None, block_table=None, mask=2,
-      window_left=-1, scale=None, soft_cap=0.0, with_lse=False):  # fmt: skip
-    return _heads(q, v.shape[-1], False), _lse(q, False) if with_lse else None
+def _(of):
+    return _heads(of.q, of.v.shape[-1], False), _lse(of.q, False) if of.with_lse else None
 
 
 @_register("attention_dropout_mask")
-def _(state, batch, heads, seqlen_q, seqlen_k, dropout_p):
-    return state.new_empty((batch, heads, seqlen_q, seqlen_k), dtype=torch.float32)
+def _(of):
+    return of.state.new_empty((of.batch, of.heads, of.seqlen_q, of.seqlen_k), dtype=torch.float32)
 
 
 @_register("rotary")
-def _(q, k=None, cos=None, sin=None, positions=None, sequence_offsets=None, cu_seqlens=None, longest=-1, offset=0,
-      rotary_dim=-1, base=10000.0, scaling=1.0, style=0, inverse=False):  # fmt: skip
-    packed = cu_seqlens is not None
-    return _heads(q, q.shape[-1], packed), None if k is None else _heads(k, k.shape[-1], packed)
+def _(of):
+    packed = of.cu_seqlens is not None
+    return _heads(of.q, of.q.shape[-1], packed), None if of.k is None else _heads(of.k, of.k.shape[-1], packed)
+
+
+def _norm(of, statistics: int):
+    results = [_per_row(of.x) if of.with_statistics else None for _ in range(statistics)]
+    return _rows(of.x), None if of.residual is None else _rows(of.x), *results
+
+
+def _norm_backward(of, *wanted: bool):
+    like = of.h if of.weight is None else of.weight
+    return _rows(of.h), *(like.new_empty((of.h.shape[-1],)) if each else None for each in wanted)
 
 
 @_register("rms_norm")
-def _(x, weight=None, residual=None, epsilon=1e-6, weight_offset=0.0, with_statistics=False):
-    statistics = _per_row(x) if with_statistics else None
-    return _rows(x), None if residual is None else _rows(x), statistics
+def _(of):
+    return _norm(of, 1)
 
 
 @_register("rms_norm_backward")
-def _(grad_out, h, rstd, weight=None, grad_residual=None, weight_offset=0.0, with_grad_weight=False):
-    like = h if weight is None else weight
-    return _rows(h), like.new_empty((h.shape[-1],)) if with_grad_weight else None
+def _(of):
+    return _norm_backward(of, of.with_grad_weight)
 
 
 @_register("layer_norm")
-def _(x, weight=None, bias=None, residual=None, epsilon=1e-5, weight_offset=0.0, with_statistics=False):
-    statistics = [_per_row(x) if with_statistics else None for _ in range(2)]
-    return _rows(x), None if residual is None else _rows(x), *statistics
+def _(of):
+    return _norm(of, 2)
 
 
 @_register("layer_norm_backward")
-def _(grad_out, h, mean, rstd, weight=None, grad_residual=None, weight_offset=0.0, with_grad_weight=False,
-      with_grad_bias=False):  # fmt: skip
-    like = h if weight is None else weight
-    gradients = [like.new_empty((h.shape[-1],)) if each else None for each in (with_grad_weight, with_grad_bias)]
-    return _rows(h), *gradients
+def _(of):
+    return _norm_backward(of, of.with_grad_weight, of.with_grad_bias)
 
 
 @_register("gated_activation")
-def _(gate, up=None, function=0):
-    return _rows(gate, gate.shape[-1] // 2 if up is None else None)
+def _(of):
+    return _rows(of.gate, of.gate.shape[-1] // 2 if of.up is None else None)
 
 
 @_register("gated_activation_backward")
-def _(grad_out, gate, up=None, function=0):
-    return _rows(gate), None if up is None else _rows(gate)
+def _(of):
+    return _rows(of.gate), None if of.up is None else _rows(of.gate)
 
 
 @_register("softmax")
-def _(x, scale=1.0):
-    return _rows(x)
+def _(of):
+    return _rows(of.x)
 
 
 @_register("softmax_backward")
-def _(grad_out, out, scale=1.0):
-    return _rows(out)
+def _(of):
+    return _rows(of.out)
