@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Registers a function as an op's kernel for the CPU and for GPUs: SWITCHYARD_TORCH_OP(softmax, softmax).
+// Registers a function as an op's kernel for the CPU and for GPUs: SWITCHYARD_TORCH_OP(name, function).
 #pragma once
 
 #include "stable.hpp"

@@ -148,54 +148,32 @@ def _require_statistics(name: str, statistics: torch.Tensor | None) -> None:
         raise RuntimeError(f"switchyard::{name}: a gradient needs with_statistics=True in the forward call")
 
 
-def _keep_rms_norm(ctx, inputs, output):
-    x, weight, residual, _, ctx.weight_offset, _ = inputs
-    _, residual_out, rstd = output
-    ctx.has_residual = residual is not None
-    ctx.save_for_backward(residual_out if ctx.has_residual else x, weight, rstd)
-    ctx.set_materialize_grads(False)
-    return (rstd,)
+def _norm(name: str, weights: int) -> Formula:
+    """rms_norm, which has one weight and rstd, or layer_norm, which has a bias and a mean besides."""
+    run = run_backward(f"{name}_backward")
+
+    def keep(ctx, inputs, output):
+        residual, ctx.weight_offset = inputs[1 + weights], inputs[-2]
+        _, residual_out, *statistics = output
+        ctx.has_residual = residual is not None
+        ctx.save_for_backward(residual_out if ctx.has_residual else inputs[0], inputs[1], *statistics)
+        ctx.set_materialize_grads(False)
+        return tuple(statistics)
+
+    def backward(ctx, wants, grad_out, grad_residual=None, *_):
+        h, weight, *statistics = ctx.saved_tensors
+        if grad_out is None:  # the normalised rows are not used
+            return (grad_residual, *(None,) * weights, grad_residual)
+        _require_statistics(name, statistics[0])
+        wanted = wants[1 : 1 + weights]
+        grad_x, *grads = run(grad_out, h, *statistics, weight, grad_residual, ctx.weight_offset, *wanted)
+        return (grad_x, *grads, grad_x if ctx.has_residual else None)
+
+    return Formula(name, 2 + weights, keep, backward)
 
 
-_run_rms_norm_backward = run_backward("rms_norm_backward")
-
-
-def _rms_norm_backward(ctx, wants, grad_out, grad_residual=None, *_):
-    h, weight, rstd = ctx.saved_tensors
-    if grad_out is None:  # the normalised rows are not used
-        return grad_residual, None, grad_residual
-    _require_statistics("rms_norm", rstd)
-    grad_x, grad_weight = _run_rms_norm_backward(grad_out, h, rstd, weight, grad_residual, ctx.weight_offset, wants[1])
-    return grad_x, grad_weight, grad_x if ctx.has_residual else None
-
-
-rms_norm = Formula("rms_norm", 3, _keep_rms_norm, _rms_norm_backward)
-
-
-def _keep_layer_norm(ctx, inputs, output):
-    x, weight, _, residual, _, ctx.weight_offset, _ = inputs
-    _, residual_out, mean, rstd = output
-    ctx.has_residual = residual is not None
-    ctx.save_for_backward(residual_out if ctx.has_residual else x, weight, mean, rstd)
-    ctx.set_materialize_grads(False)
-    return mean, rstd
-
-
-_run_layer_norm_backward = run_backward("layer_norm_backward")
-
-
-def _layer_norm_backward(ctx, wants, grad_out, grad_residual=None, *_):
-    h, weight, mean, rstd = ctx.saved_tensors
-    if grad_out is None:
-        return grad_residual, None, None, grad_residual
-    _require_statistics("layer_norm", rstd)
-    _, wants_weight, wants_bias, _ = wants
-    grad_x, grad_weight, grad_bias = _run_layer_norm_backward(
-        grad_out, h, mean, rstd, weight, grad_residual, ctx.weight_offset, wants_weight, wants_bias)  # fmt: skip
-    return grad_x, grad_weight, grad_bias, grad_x if ctx.has_residual else None
-
-
-layer_norm = Formula("layer_norm", 4, _keep_layer_norm, _layer_norm_backward)
+rms_norm = _norm("rms_norm", 1)
+layer_norm = _norm("layer_norm", 2)
 
 
 # Elementwise operators
