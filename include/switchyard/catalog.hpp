@@ -110,16 +110,16 @@ class catalog final : public state_source {
   [[nodiscard]] contents files(const operator_description& op);
 
   /// Reads what has changed on disk and gives every dispatcher concerned a new operator state. A file that
-  /// cannot be used leaves its previous version in use, with a warning. Replacing costs the calling thread
-  /// alone: it loads what the dispatchers' known problems will need, and frees what nobody uses. Where new
-  /// files need kernels that cannot be loaded, and calls that are served now would not be, the old ones stay
-  /// in use, with a warning; a watching catalog tries again.
+  /// cannot be used leaves its previous version in use, with a warning. Only the calling thread pays for a
+  /// replacement: it loads what the dispatchers' known problems will need, and frees what is no longer used.
+  /// If new files need kernels that cannot be loaded, so that calls that are served now would fail, the old
+  /// files stay in use, with a warning; a watching catalog tries again.
   ///     for (const std::string& path : files.reload().changed) std::puts(path.c_str());
   reload_report reload() { return reload(INT64_MAX); }
 
   /// Changes whenever calls may be served by other kernels than before: after a replacement, and when a
   /// variant leaves service or returns to it. A captured graph keeps the kernels that it was captured with;
-  /// they stay loaded. Read the counter before capturing, and capture anew once it has changed. One load.
+  /// they stay loaded. Read the counter before capturing, and capture again once it has changed. One load.
   ///     if (files.generation() != generation_of_graph) capture();
   [[nodiscard]] std::uint64_t generation() const noexcept {
     return generation_->load(std::memory_order_acquire);

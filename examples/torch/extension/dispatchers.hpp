@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The dispatchers of an operator, one for each device, made by the first call there.
 //
-// A dispatcher of all devices would look the device up by the stream. Here the tensors tell it, and must: a call on
-// the CPU has the null stream, which on a machine with a GPU means that GPU.
+// A dispatcher of all devices would look the device up by the stream. Here the tensors tell it, and must: a
+// call on the CPU has the null stream, which on a machine with a GPU means that GPU.
 #pragma once
 
 #include <array>

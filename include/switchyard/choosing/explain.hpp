@@ -95,8 +95,7 @@ struct failure_context {
   std::string absent;                 ///< why a backend that has kernels here cannot be used; empty: it can
 };
 
-/// Why no variant serves a problem: what is missing, or which variants come nearest. `from` has those that
-/// come nearest.
+/// Why no variant serves a problem: what is missing, or which variants come nearest, of those in `from`.
 [[nodiscard]] std::string explain_failure(const selector& from, problem_view asked, unusable_flags unusable,
                                           const failure_context& context);
 

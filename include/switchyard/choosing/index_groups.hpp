@@ -38,7 +38,7 @@ class group_indexer {
   // devices are not comparable with these or with each other, so their tables are asked one after the other.
   [[nodiscard]] std::vector<indexed_group> bind();
 
-  /// Groups of whose variants none is installed for what is asked for; after bind.
+  /// Groups without a variant that is installed for the device; after bind.
   [[nodiscard]] std::vector<silent_group> take_silent() { return std::move(silent_); }
 
  private:

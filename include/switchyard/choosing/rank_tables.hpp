@@ -34,8 +34,8 @@ struct ranked_table {
 };
 
 /// Ranks the overlays and tables that may speak about a device: those of its backend, and those of any.
-/// Overlays keep their order, which whoever named them chose. Tables that nothing ranks keep theirs, that of
-/// the search path; those without a date come after those with one.
+/// Overlays keep the order in which they were named. Tables that nothing ranks keep the order of the search
+/// path; those without a date come after those with one.
 [[nodiscard]] std::vector<ranked_table> rank_tables(const device_properties& running,
                                                     const std::vector<std::shared_ptr<const table>>& overlays,
                                                     const std::vector<std::shared_ptr<const table>>& tables);

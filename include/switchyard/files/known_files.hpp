@@ -27,10 +27,10 @@ class known_files {
  public:
   using contents = std::vector<std::shared_ptr<const Content>>;
 
-  /// Brings the files up to date and lists what serves, in search order. `reader.read(path, known)` returns
-  /// what a file says, null for a file that is none of this operator's, and throws error; `known` is what the
-  /// same version of the file was found to say, or null. It returns `known` where that is enough.
-  /// `reader.warn(text)` takes warnings.
+  /// Brings the files up to date and lists what serves, in search order. `reader.read(path, known)` returns a
+  /// file's content, or null for a file of another operator, and throws error. `known` is the content read
+  /// from the same version of the file before, or null; the reader may return it. `reader.warn(text)` takes
+  /// warnings.
   template <class Reader>
   [[nodiscard]] contents refresh(const file_listing& found, const Reader& reader, reload_report& report) {
     for (const file_listing::obstacle& obstacle : found.obstacles)

@@ -48,8 +48,9 @@ namespace detail {
 /// Whether a name, or a former one, is that of an argument.
 [[nodiscard]] bool is_argument(const operator_description& op, std::string_view name) noexcept;
 
-/// The axis of a condition that a name in a file stands for, which is added if it is new; no_axis for what is
-/// none: a bare name, no expression, or one that reads no argument. no_room as argument_axes::add().
+/// The axis of a condition on arguments that a file uses as a name. A new one is added. no_axis: the text is
+/// no such condition, but a bare name, no expression, or an expression that reads no argument. no_room: as
+/// argument_axes::add().
 [[nodiscard]] std::uint32_t find_condition(const operator_description& op, std::string_view name);
 
 /// The arguments of an operator that no axis has the name of.

@@ -27,7 +27,7 @@ struct alignas(64) parameter_line {
   std::array<std::byte, 64> bytes;
 };
 
-/// The parameter number of a tensor map inside a struct, which is no parameter of its own.
+/// Stands in for the parameter number of a tensor map inside a struct, which is not a parameter itself.
 inline constexpr std::size_t no_parameter = ~std::size_t{0};
 
 struct launch_layout {

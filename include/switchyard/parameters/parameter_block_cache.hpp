@@ -44,9 +44,9 @@ struct block_query {
 /// there.
 class parameter_block_cache {
  public:
-  /// Keys that differ only in what the hash does not read meet in one set, as calls of several strides on the
-  /// same tensors do: a set has room for a few such groups, since one that is short of room makes its
-  /// blocks anew for every call.
+  /// Keys that differ only in bytes that the hash does not read fall into one set, for example calls with
+  /// several strides on the same tensors. A set has room for a few such groups; a set that is too small would
+  /// rebuild its blocks at every call.
   static constexpr std::size_t ways = 8;
   static constexpr unsigned set_bits = 9;
   static constexpr std::size_t seen_ways = 4;

@@ -61,8 +61,8 @@ template <std::size_t Index, std::size_t Count>
   return list[Index];
 }
 
-/// Writes what views say into arguments; each function says whether the tensors agree so far. One comparison
-/// with a branch takes two instructions, and what is not compared yet need not be kept.
+/// Writes what views describe into arguments; each function returns whether the tensors agree so far. A
+/// comparison with a branch takes two instructions, and nothing is kept for a later comparison.
 template <class Arguments, class... Views>
 struct view_binder {
   static constexpr std::size_t count = sizeof...(Views);

@@ -126,7 +126,7 @@ class reclaimer {
     objects.clear();
   }
 
-  /// Frees objects that nobody uses, and keeps the list's memory for the next batch.
+  /// Frees objects that are no longer used, and keeps the list's memory for the next batch.
   void free_all(std::vector<retired>& objects) noexcept {
     release_all(objects);
     if (objects.capacity() == 0 || objects.capacity() > max_spare) return;

@@ -18,7 +18,7 @@ namespace tune {
 /// not fit comes from the driver. For one thread, and for work on one stream.
 class arena final : public forwarding_driver {
  public:
-  /// Takes half of the memory, or what there is of it: with none, everything comes from the driver.
+  /// Takes half of the free memory, or as much as it gets; with nothing, everything comes from the driver.
   explicit arena(std::shared_ptr<device_driver> of) : forwarding_driver{std::move(of)} {
     const auto memory = static_cast<std::size_t>(driver().properties().attribute("memory_bytes"));
     for (std::size_t share = 2; share <= 16 && begin_ == nullptr; share *= 2) {

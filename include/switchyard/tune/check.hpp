@@ -252,7 +252,7 @@ class judge {
   /// Allows only so much of each value's tolerance from now on: what a variant's manifest states.
   void hold_to(double max_error) noexcept { max_error_ = max_error; }
 
-  /// Tells runs apart whose compared values have different bits: what lies between rows is nobody's.
+  /// Distinguishes runs whose compared values have different bits. Memory between rows does not count.
   [[nodiscard]] std::size_t bits() const {
     std::string all;
     for (std::size_t i = 0; i < wanted_.results().size(); ++i) {

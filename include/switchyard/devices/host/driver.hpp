@@ -269,9 +269,9 @@ class driver final : public device_driver {
                        kind};
   }
 
-  /// Whether what the loader says is a lack of descriptors or memory, which come back. It gives no number,
-  /// but ends most messages with the system's words for one, in the program's language. A failed mapping has
-  /// none.
+  /// Whether the loader failed for lack of descriptors or memory, which may be free later. It returns no
+  /// error number, but ends most messages with the system's text for one, in the program's language. The
+  /// message of a failed mapping has no such text.
   [[nodiscard]] static bool may_pass(std::string_view message) {
     for (const int transient : {EMFILE, ENFILE, ENOMEM, EAGAIN, EINTR}) {
       if (message.ends_with(std::generic_category().message(transient))) return true;

@@ -49,7 +49,7 @@ class operator_bench final : public bench {
         modules_{std::make_shared<module_store>(device_.driver())},
         sampler_{device_.driver()} {
     std::vector<std::string> ignored;
-    // Tables take no part: what they deny is measured like the rest, and left to whoever denied it.
+    // Tables take no part: denied variants are measured like all others.
     rules_ = build_selector({&described(), device_.properties(), files_.manifests, {}, {}, {}}, ignored);
   }
 

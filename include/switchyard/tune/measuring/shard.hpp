@@ -29,9 +29,8 @@ struct shard {
   }
 };
 
-/// What torchrun, Open MPI, MPICH and its kin, and Slurm say, in this order: one that was started by another
-/// has the last word. `get` is std::getenv or alike. A pair that is incomplete or makes no sense is passed
-/// over.
+/// Reads the variables of torchrun, Open MPI, MPICH and its kin, and Slurm, in this order. The first complete
+/// and valid pair of rank and size wins. `get` is std::getenv or similar.
 template <class Get>
 [[nodiscard]] shard shard_of(const Get& get) {
   struct names {
