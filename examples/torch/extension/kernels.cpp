@@ -7,6 +7,9 @@
 #include <vector>
 
 #include <switchyard/catalog.hpp>
+#include <switchyard/devices/cuda/open.hpp>
+#include <switchyard/devices/hip/open.hpp>
+#include <switchyard/error.hpp>
 
 namespace switchyard_torch {
 
