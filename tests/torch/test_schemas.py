@@ -5,11 +5,11 @@ import pytest
 import switchyard.torch  # noqa: F401 (defines the ops)
 import torch
 
+WEIGHT, OFFSET = "Tensor? weight=None, ", "float weight_offset=0., "
 SCORES = "Tensor? bias=None, Tensor? alibi_slopes=None, "
 LENGTHS = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_q=None, Tensor? seqused_k=None, "
 VALUES = ("Tensor? dropout_state=None, SymInt longest_q=-1, SymInt longest_k=-1, int mask=0, int window_left=-1, "
           "int window_right=-1, float? scale=None, float soft_cap=0., float dropout_p=0., ")  # fmt: skip
-WEIGHT, OFFSET = "Tensor? weight=None, ", "float weight_offset=0., "
 OPS = {
     "attention_forward": f"Tensor q, Tensor k, Tensor v, {SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
                          "bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None",
@@ -21,9 +21,9 @@ OPS = {
     "rotary": "Tensor q, Tensor? k=None, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, Tensor? sequence_offsets=None, "
               "Tensor? cu_seqlens=None, SymInt longest=-1, SymInt offset=0, SymInt rotary_dim=-1, float base=10000., "
               "float scaling=1., int style=0, bool inverse=False",
-    "rms_norm": f"Tensor x, {WEIGHT}Tensor? residual=None, float epsilon=1e-06, {OFFSET}bool with_statistics=False",
+    "rms_norm": f"Tensor x, {WEIGHT}Tensor? residual=None, float epsilon={1e-6:.17g}, {OFFSET}bool with_statistics=False",
     "rms_norm_backward": f"Tensor grad_out, Tensor h, Tensor rstd, {WEIGHT}Tensor? grad_residual=None, {OFFSET}bool with_grad_weight=False",
-    "layer_norm": f"Tensor x, {WEIGHT}Tensor? bias=None, Tensor? residual=None, float epsilon=1e-05, {OFFSET}bool with_statistics=False",
+    "layer_norm": f"Tensor x, {WEIGHT}Tensor? bias=None, Tensor? residual=None, float epsilon={1e-5:.17g}, {OFFSET}bool with_statistics=False",
     "layer_norm_backward": f"Tensor grad_out, Tensor h, Tensor mean, Tensor rstd, {WEIGHT}Tensor? grad_residual=None, {OFFSET}"
                            "bool with_grad_weight=False, bool with_grad_bias=False",
     "gated_activation": "Tensor gate, Tensor? up=None, int function=0",

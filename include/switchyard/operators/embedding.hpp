@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Gathers rows of a table, which may be quantised, by index:
+// Rows of a table, which may be quantised, by their numbers:
 //
 //   out[i] = table[ids[i]]
 //
-// An index outside the table gives a row of NaN; nothing is read for it. With a plain format, it also gathers
-// rows of activations.
+// A number outside the table gives a row of NaN: nothing else is read, and the mistake shows. Also gathers
+// rows of activations, whose format is a plain one.
 #pragma once
 
 #include <array>

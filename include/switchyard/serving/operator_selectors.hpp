@@ -34,7 +34,7 @@ class operator_selectors {
   /// at each call.
   [[nodiscard]] virtual std::shared_ptr<const selector> read(const type_signature& signature) const = 0;
 
-  /// The variants that come nearest to serving a problem, if none serves its type signature.
+  /// The variants that come nearest to serving a problem for whose type signature there is none.
   [[nodiscard]] virtual std::shared_ptr<const selector> read_nearest(problem_view problem) const = 0;
 
   /// Why nothing serves a problem. `from` is that of its type signature; `unusable` is about its candidates.

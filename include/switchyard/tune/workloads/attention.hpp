@@ -196,6 +196,21 @@ class attention_memory {
   bool packed_k_ = false;
 };
 
+/// Keys that a row sees under the mask, summed over the rows of one head.
+template <class Arguments>
+[[nodiscard]] double attention_pairs(const Arguments& a) {
+  if (a.mask == operators::attention_mask::none) {
+    return static_cast<double>(a.seqlen_q) * static_cast<double>(a.seqlen_k);
+  }
+  const std::int64_t shift =
+      a.mask == operators::attention_mask::causal_bottom_right ? a.seqlen_k - a.seqlen_q : 0;
+  double pairs = 0;
+  for (std::int64_t i = 0; i < a.seqlen_q; ++i) {
+    pairs += static_cast<double>(std::clamp<std::int64_t>(i + 1 + shift, 0, a.seqlen_k));
+  }
+  return pairs;
+}
+
 /// Sets the options that the type of call asks for. The order is that in which their tensors are filled.
 template <class Options>
 void set_options(Options& with, attention_memory& memory, const attention_sizes& sizes, const request& want,
@@ -243,21 +258,6 @@ struct attention_rows {
     return 8 * static_cast<double>(a.seqlen_k * (a.head_dim + a.head_dim_v));
   }
 };
-
-/// Keys that a row sees under the mask, summed over the rows of one head.
-template <class Arguments>
-[[nodiscard]] double attention_pairs(const Arguments& a) {
-  if (a.mask == operators::attention_mask::none) {
-    return static_cast<double>(a.seqlen_q) * static_cast<double>(a.seqlen_k);
-  }
-  const std::int64_t shift =
-      a.mask == operators::attention_mask::causal_bottom_right ? a.seqlen_k - a.seqlen_q : 0;
-  double pairs = 0;
-  for (std::int64_t i = 0; i < a.seqlen_q; ++i) {
-    pairs += static_cast<double>(std::clamp<std::int64_t>(i + 1 + shift, 0, a.seqlen_k));
-  }
-  return pairs;
-}
 
 /// What out and lse have to be, at the sampled rows; a row is a query of one head. `compute` is called with a
 /// float and with a double, the arguments, a visitor and a predicate, and is the operator's reference in that
