@@ -15,6 +15,7 @@ import tempfile
 
 CALLS = 1600
 BOUND = 150
+PAGED = 200  # keys and values in pages
 
 
 def main():
@@ -33,8 +34,9 @@ def main():
     missed = 0
     for name, parts in sorted(costs.items()):
         cost = parts["made"] - parts["empty"]
-        missed += cost > BOUND
-        print(f"{name:<40} {cost:>8.0f}  <= {BOUND}{'' if cost <= BOUND else '  MISSED'}")
+        bound = PAGED if name.endswith(".paged") else BOUND
+        missed += cost > bound
+        print(f"{name:<40} {cost:>8.0f}  <= {bound}{'' if cost <= bound else '  MISSED'}")
     print(f"{missed} of {len(costs)} missed")
     return bool(missed)
 
