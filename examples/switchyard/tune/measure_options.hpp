@@ -11,8 +11,8 @@
 
 namespace tool {
 
-/// How often a result is judged: each old content of outputs twice.
-constexpr std::size_t least_judged_runs = 6;
+/// Least runs of a variant that is judged: each old content of results twice.
+inline constexpr std::size_t least_judged_runs = 6;
 
 /// How times are taken.
 struct measure_settings {

@@ -22,6 +22,20 @@ namespace {
 
 constexpr std::string_view calls_word = "calls=";
 
+}  // namespace
+
+std::int64_t require_integer(const std::string& text, const std::string& word) {
+  std::int64_t value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || stop != text.data() + text.size() || text.empty()) {
+    throw usage_error{"in '" + word + "', '" + text +
+                      "' is not an integer; a range is first..last*factor or first..last+step"};
+  }
+  return value;
+}
+
+namespace {
+
 /// "128..8192*2": 128, 256, ... and the last value, even where the factor steps over it.
 void add_range(const std::string& text, const std::string& word, std::vector<std::int64_t>& out) {
   const std::size_t dots = text.find("..");
@@ -70,16 +84,6 @@ void add_range(const std::string& text, const std::string& word, std::vector<std
 }
 
 }  // namespace
-
-std::int64_t require_integer(const std::string& text, const std::string& word) {
-  std::int64_t value = 0;
-  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || stop != text.data() + text.size() || text.empty()) {
-    throw usage_error{"in '" + word + "', '" + text +
-                      "' is not an integer; a range is first..last*factor or first..last+step"};
-  }
-  return value;
-}
 
 axis_values parse_word(const sy::operator_description& op, const std::string& word) {
   const std::size_t equals = word.rfind('=');  // a condition on arguments has others before

@@ -27,11 +27,11 @@ struct axis_values {
 /// Calls `each(line number, line)` for every line of a recording that is not blank.
 void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& each);
 
+/// The integer that is one value of a word. Throws usage_error.
+[[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word);
+
 /// Lists are told from recordings, whose lines are JSON objects.
 [[nodiscard]] bool is_list(std::string_view text);
-
-/// `text`, a part of `word`, as an integer. Throws usage_error.
-[[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word);
 
 /// Of a word such as "calls=100". Throws usage_error.
 [[nodiscard]] double number_of_calls(const std::string& word);
