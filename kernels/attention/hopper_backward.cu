@@ -85,13 +85,12 @@ struct key_worker : backward_worker<Shape> {
     }
   }
 
-  /// Adds it, the n-th of the block, to the sums of its tile. To be called with products under way: the fence
-  /// waits for the stores.
-  __device__ __forceinline__ void add_dq(i32 tile, u32 n) {
+  /// Adds it to the sums of its tile. To be called with products under way: the fence waits for the stores.
+  __device__ __forceinline__ void add_dq(i32 tile) {
     fence_async_proxy();
     __syncwarp();
     if constexpr (Shape::ordered) {
-      arrive_once(bars.full_sums(worker::template stage_of<2>(n)));
+      arrive_once(bars.full_sums());
     } else if (lane_now() == 0) {
 #pragma unroll
       for (int piece = 0; piece < pieces; ++piece) {
@@ -133,7 +132,7 @@ struct key_worker : backward_worker<Shape> {
     start_dp(dp, 0);
     if constexpr (First && Shape::held_values) arrive_once(bars.empty_v());  // the product has its operand
     if constexpr (!First && MakesDq) {
-      if (stored >= 0) add_dq(stored, taken - 2);
+      if (stored >= 0) add_dq(stored);
     }
     u32 weights[words];
     {
@@ -189,7 +188,7 @@ struct key_worker : backward_worker<Shape> {
     if constexpr (!Skip) start_dp(dp, 0);
     if constexpr (First && !Skip && Shape::held_values) arrive_once(bars.empty_v());
     if constexpr (!First) {
-      if (stored >= 0) add_dq(stored, taken - 2);
+      if (stored >= 0) add_dq(stored);
     }
     u32 weights[words], later_weights[words], later_slopes[words];
     float2 delta[count / 4];
@@ -436,7 +435,7 @@ struct key_worker : backward_worker<Shape> {
            worker::template phase_of<2>(taken - 1));
       product_fence();
       start_dq(dq);
-      if (stored >= 0) add_dq(stored, taken - 2);
+      if (stored >= 0) add_dq(stored);
       product_wait<0>();
       pin(dq);
       pin(dk);
@@ -444,7 +443,7 @@ struct key_worker : backward_worker<Shape> {
       leave_slopes();
       arrive_once(bars.empty_k(worker::template stage_of<Shape::key_stages>(filled)));
       store_dq(dq);
-      add_dq(sums, taken - 1);
+      add_dq(sums);
     }
   }
 
@@ -493,7 +492,7 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
       init_barrier(bars.full_k(s), 1);
       init_barrier(bars.empty_k(s), 8);
       init_barrier(bars.full_tile(s), 1);
-      init_barrier(bars.empty_tile(s), Shape::ordered ? 10 : 8);
+      init_barrier(bars.empty_tile(s), Shape::ordered ? 9 : 8);
       init_barrier(bars.full_slopes(s), 8);
       init_barrier(bars.empty_slopes(s), Shape::single ? 4 : 8);
     }
@@ -504,7 +503,7 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
       init_barrier(bars.empty_do(s), 8);
     }
     if constexpr (Shape::ordered) {
-      for (u32 s = 0; s < 2; ++s) init_barrier(bars.full_sums(s), Shape::single ? 4 : 8);
+      init_barrier(bars.full_sums(), Shape::single ? 4 : 8);
       init_barrier(bars.empty_sums(), 1);
     }
     fence_barrier_init();
@@ -520,8 +519,7 @@ __device__ __forceinline__ void attention_backward(const tensor_map& q_map, cons
       produce_all_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
     }
     if constexpr (Shape::ordered) {
-      const u32 warp = threadIdx.x / 32;
-      if ((warp == 1 || warp == 2) && elect_one()) add_in_turn<Shape>(p, bars, memory, warp - 1);
+      if (threadIdx.x / 32 == 1 && elect_one()) add_in_turn<Shape>(p, bars, memory);
     }
   } else {
     take_registers<Shape::registers>();

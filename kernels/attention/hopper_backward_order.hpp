@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Attention backward on Hopper with the same bits in every run: the blocks of keys that see a tile of queries
 // add to its dq in a fixed order. Each tile has a number in memory, how many have added; a block waits for
-// its own. Two threads of a block do nothing else, so the warpgroups that multiply wait for none of this.
+// its own. A thread of its own adds, so the warpgroups that multiply wait only where two steps come before
+// it.
 //
 // Under a causal mask the later keys come first, which reach a tile of queries first; FlashAttention-4 takes
 // them in that order as well. Blocks are given out in the order in which they add, so none waits for one that
@@ -42,19 +43,16 @@ __device__ __forceinline__ i32 turn_of(const backward_problem& p, const key_tile
   return block - max(first - p.left + t.diagonal, 0) / Shape::keys;
 }
 
-/// Adds the dq that the warpgroups lay down to its sums, each in its turn. One thread of two: one adds what
-/// was laid down `first`, then every second, and while it waits until all of it has arrived the other adds
-/// the next.
+/// Adds the dq that the warpgroups lay down to its sums, each in its turn. One thread.
 template <class Shape>
 __device__ __forceinline__ void add_in_turn(const backward_problem& p, backward_barriers<Shape> bars,
-                                            unsigned char* memory, u32 first) {
+                                            unsigned char* memory) {
   constexpr u32 bytes = Shape::queries * Shape::dim * 4;
   static_assert(bytes == 8 * Shape::share::warp_bytes, "the warps' shares lie as the sums do");
   const auto* const places = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles);
   i32* const turns = p.next_tile + 1;  // [batch, heads, tiles of queries], zeroed
   ring<2> at_tile;
   u32 phase = 0;
-  bool mine = first == 0;
   while (true) {
     wait(bars.full_tile(at_tile.stage), at_tile.phase);
     const key_tile& t = places[at_tile.stage];
@@ -62,22 +60,19 @@ __device__ __forceinline__ void add_in_turn(const backward_problem& p, backward_
     if (steps < 0) return;
     query_walk walk{t};
     for (i32 step = 0; step < steps; ++step) {
-      if (mine) {
-        const i32 turn = turn_of<Shape>(p, t, walk.at);
-        wait_for_number(turns + walk.over_heads, turn);
-        wait(bars.full_sums(first), phase);
-        fence_global_async_proxy();
-        add_floats(p.dq_sum + static_cast<i64>(walk.over_heads) * (Shape::queries * Shape::dim),
-                   shared_address(memory) + Shape::at_dq, bytes);
-        commit_bulk_group();
-        wait_bulk_reads();
-        arrive(bars.empty_sums());
-        phase ^= 1;
-        wait_bulk_groups();
-        fence_global_async_proxy();
-        publish_number(turns + walk.over_heads, turn + 1);
-      }
-      mine = !mine;
+      const i32 turn = turn_of<Shape>(p, t, walk.at);
+      wait_for_number(turns + walk.over_heads, turn);
+      wait(bars.full_sums(), phase);
+      fence_global_async_proxy();
+      add_floats(p.dq_sum + static_cast<i64>(walk.over_heads) * (Shape::queries * Shape::dim),
+                 shared_address(memory) + Shape::at_dq, bytes);
+      commit_bulk_group();
+      wait_bulk_reads();
+      arrive(bars.empty_sums());
+      phase ^= 1;
+      wait_bulk_groups();
+      fence_global_async_proxy();
+      publish_number(turns + walk.over_heads, turn + 1);
       walk.advance(p.rows / Shape::queries);
     }
     arrive(bars.empty_tile(at_tile.stage));

@@ -52,7 +52,7 @@ struct backward_shape {
   static constexpr u32 at_delta = at_lse + Stages * bytes_row;
   static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
   static constexpr u32 at_barriers = at_tiles + 2 * 64;
-  static constexpr u32 shared_bytes = at_barriers + 16 * (7 + 2 * Stages + (Ordered ? 2 : 0));
+  static constexpr u32 shared_bytes = at_barriers + 16 * (7 + 2 * Stages + (Ordered ? 1 : 0));
 };
 
 /// Addresses of the barriers.
@@ -73,8 +73,8 @@ struct backward_barriers {
   __device__ u32 empty_do(u32 s) const { return full_do(s) + 8; }
   __device__ u32 full_weights() const { return full_do(Shape::stages); }  // of hopper_backward_wide.cu alone
   __device__ u32 empty_weights() const { return full_weights() + 8; }
-  __device__ u32 full_sums(u32 s) const { return full_do(Shape::stages) + 8 * s; }  // where sums are ordered
-  __device__ u32 empty_sums() const { return full_sums(2); }
+  __device__ u32 full_sums() const { return full_do(Shape::stages); }  // where sums are ordered
+  __device__ u32 empty_sums() const { return full_sums() + 8; }
 };
 
 /// A block of keys and the tiles of queries that see one of them.

@@ -636,71 +636,48 @@ inline constexpr int most_blocks = 512;
 /// Joins the parts of sequences that were divided, and writes what a sequence without keys gives. The grid is
 /// [any number, row tiles], of 256 threads. A task is 128 columns of a row. A unit of work is one task, whose
 /// parts eight warps share, or of sequences in few parts eight tasks, one for each warp.
-///
-/// The launch moves little: what it waits for bounds it, so all that does not depend on each other is read at
-/// once.
 template <class T>
 __device__ __forceinline__ void join(const call& c) {
   constexpr i32 at_once = 8;
-  constexpr i32 warps = 8;
-  constexpr i32 per_thread = most_blocks / (warps * 32);
-  constexpr i32 unit_bits = 20;
   __shared__ int4
       divided[most_blocks];  // sequences: number, first block, last block, whether `first` has others before
   __shared__ i32 units_before[most_blocks];
-  __shared__ i32 counts[warps];  // of sequences, above units
-  __shared__ float4 values[warps][32];
-  __shared__ float2 states[warps];
+  __shared__ i32 counts[2];  // of sequences, and of units
+  __shared__ float4 values[8][32];
+  __shared__ float2 states[8];
   sy::ptx::allow_next_launch();
   const deal dealt{c};
   const i32 lane = dealt.lane;
   const i32 warp = static_cast<i32>(threadIdx.x) / 32;
   const i32 live = min(c.seqlen_q * c.heads - static_cast<i32>(blockIdx.y) * rows, rows);
-  const i32 first_sequence = static_cast<i32>(blockIdx.x);
-  const i32 first_keys = first_sequence < c.batch ? dealt.keys_of(first_sequence) : 0;
   sy::ptx::wait_for_previous_launch();
-  // Entries of the plan in order. Block 0 has no block before it to share a sequence with.
-  int4 found[per_thread];
-  i32 mine[per_thread];
-  i32 own = 0;
+  if (warp == 0) {
+    i32 count = 0;
+    i32 units = 0;
+    for (i32 base = 1; base < dealt.blocks; base += 32) {
+      const i32 block = base + lane;
+      const int4 found = block < dealt.blocks ? c.plan[block] : make_int4(-1, 0, 0, 0);
+      const bool here = found.x >= 0;
+      const u32 all = __ballot_sync(~0U, here);
+      const i32 mine = !here ? 0 : found.y - (block - 1) >= at_once ? 4 * live : (live + 1) / 2;
+      i32 through = mine;
 #pragma unroll
-  for (i32 i = 0; i < per_thread; ++i) {
-    const i32 block = static_cast<i32>(threadIdx.x) * per_thread + i;
-    found[i] = block > 0 && block < dealt.blocks ? __ldcg(c.plan + block) : make_int4(-1, 0, 0, 0);
-  }
-#pragma unroll
-  for (i32 i = 0; i < per_thread; ++i) {
-    const i32 block = static_cast<i32>(threadIdx.x) * per_thread + i;
-    const i32 units = found[i].y - (block - 1) >= at_once ? 4 * live : (live + 1) / 2;
-    mine[i] = found[i].x >= 0 ? units | 1 << unit_bits : 0;
-    own += mine[i];
-  }
-  i32 through = own;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const i32 lower = __shfl_up_sync(~0U, through, step);
-    if (lane >= step) through += lower;
-  }
-  if (lane == 31) counts[warp] = through;
-  __syncthreads();
-  i32 total_counts = 0;
-  i32 before = through - own;
-#pragma unroll
-  for (i32 w = 0; w < warps; ++w) {
-    if (w < warp) before += counts[w];
-    total_counts += counts[w];
-  }
-  const i32 sequences = total_counts >> unit_bits;
-  const i32 units = total_counts & ((1 << unit_bits) - 1);
-#pragma unroll
-  for (i32 i = 0; i < per_thread; ++i) {
-    if (mine[i] != 0) {
-      const i32 at = before >> unit_bits;
-      divided[at] =
-          make_int4(found[i].x, static_cast<i32>(threadIdx.x) * per_thread + i - 1, found[i].y, found[i].z);
-      units_before[at] = before & ((1 << unit_bits) - 1);
+      for (int step = 1; step < 32; step *= 2) {
+        const i32 lower = __shfl_up_sync(~0U, through, step);
+        if (lane >= step) through += lower;
+      }
+      if (here) {
+        const i32 at = count + __popc(all & ((1U << lane) - 1));
+        divided[at] = make_int4(found.x, block - 1, found.y, found.z);
+        units_before[at] = units + through - mine;
+      }
+      count += __popc(all);
+      units += __shfl_sync(~0U, through, 31);
     }
-    before += mine[i];
+    if (lane == 0) {
+      counts[0] = count;
+      counts[1] = units;
+    }
   }
   __syncthreads();
   const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
@@ -718,10 +695,10 @@ __device__ __forceinline__ void join(const call& c) {
           total == 0.0F ? -infinity : (largest + log2f(total)) * ln_2;
     }
   };
-  for (i32 unit = static_cast<i32>(blockIdx.x); unit < units; unit += static_cast<i32>(gridDim.x)) {
+  for (i32 unit = static_cast<i32>(blockIdx.x); unit < counts[1]; unit += static_cast<i32>(gridDim.x)) {
     i32 n = 0;  // the last sequence whose units start at or before this one
-    for (i32 step = 1 << sy::ptx::floor_log2(sequences); step > 0; step /= 2)
-      if (n + step < sequences && units_before[n + step] <= unit) n += step;
+    for (i32 step = most_blocks / 2; step > 0; step /= 2)
+      if (n + step < counts[0] && units_before[n + step] <= unit) n += step;
     const i32 b = divided[n].x;
     const i32 from = divided[n].y;
     const i32 to = divided[n].z;
@@ -742,13 +719,12 @@ __device__ __forceinline__ void join(const call& c) {
       const i32 p = base + lane;
       const bool there = lane < at_once && p <= to && dealt.first_of(p) < dealt.first_of(p + 1);  // has pairs
       const i64 slot = slot_of(there ? p : from);
-      const float2 state = __ldcg(reinterpret_cast<const float2*>(c.partial_state + 2 * slot));
+      const float2 state = *reinterpret_cast<const float2*>(c.partial_state + 2 * slot);
       float4 part[at_once];
 #pragma unroll
       for (i32 k = 0; k < at_once; ++k) {
         const i64 at = __shfl_sync(~0U, slot, k);
-        part[k] = base + k <= to ? __ldcg(reinterpret_cast<const float4*>(c.partial + at * columns + column))
-                                 : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+        part[k] = __ldcg(reinterpret_cast<const float4*>(c.partial + at * columns + column));
       }
       float now = there ? state.x : -infinity;
 #pragma unroll
@@ -795,8 +771,8 @@ __device__ __forceinline__ void join(const call& c) {
     }
     write(b, r, column, value, largest, total);
   }
-  for (i32 b = first_sequence; b < c.batch; b += static_cast<i32>(gridDim.x)) {
-    if ((b == first_sequence ? first_keys : dealt.keys_of(b)) > 0) continue;
+  for (i32 b = static_cast<i32>(blockIdx.x); b < c.batch; b += static_cast<i32>(gridDim.x)) {
+    if (dealt.pairs_of(b) > 0) continue;
     for (i32 task = warp; task < 4 * live; task += 8)
       write(b, task / 4, task % 4 * 128 + lane * 4, make_float4(0.0F, 0.0F, 0.0F, 0.0F), -infinity, 0.0F);
   }
