@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/stable_order.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
@@ -69,12 +70,11 @@ SWITCHYARD_FUNCTION void selector_builder::add_candidates() {
       fitting_manifests.push_back({*fit, each.get()});
     }
   }
-  std::stable_sort(fitting_manifests.begin(), fitting_manifests.end(),
-                   [](const fitting& a, const fitting& b) { return a.fit > b.fit; });
-  for (const fitting& offered : fitting_manifests) {
-    for (const variant& variant : offered.from->variants) {
-      if (has_axes(*sources_.op, variant.type))
-        out_->candidates.push_back(make_candidate(variant, *offered.from));
+  const auto fits_better = [](const fitting& a, const fitting& b) { return a.fit > b.fit; };
+  for (const std::uint32_t number : stable_order(fitting_manifests, fits_better)) {
+    const manifest& offered = *fitting_manifests[number].from;
+    for (const variant& variant : offered.variants) {
+      if (has_axes(*sources_.op, variant.type)) out_->candidates.push_back(make_candidate(variant, offered));
     }
   }
   std::unordered_map<std::string, std::uint32_t> classes;

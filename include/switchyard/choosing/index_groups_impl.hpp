@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/stable_order.hpp>
 #include <switchyard/choosing/build_row_index.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
 #include <switchyard/choosing/candidates.hpp>
@@ -80,7 +81,7 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
   std::erase_if(groups_, [](const indexed_group& each) { return each.row_count() == 0; });
   // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
   // specific type come first.
-  std::stable_sort(groups_.begin(), groups_.end(), [this](const indexed_group& a, const indexed_group& b) {
+  const auto comes_first = [this](const indexed_group& a, const indexed_group& b) {
     const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
     const std::uint32_t table_b = b.rank == table_rank::this_device ? 0 : b.origins.front().table;
     const bool overlay_a = ranked_[a.origins.front().table].overlay;
@@ -90,15 +91,19 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
     if (table_a != table_b) return table_a < table_b;
     if (a.type.size() != b.type.size()) return a.type.size() > b.type.size();
     return a.timed && !b.timed;
-  });
-  for (indexed_group& group : groups_) {
+  };
+  std::vector<indexed_group> out;
+  out.reserve(groups_.size());
+  for (const std::uint32_t number : stable_order(groups_, comes_first))
+    out.push_back(std::move(groups_[number]));
+  for (indexed_group& group : out) {
     index(group);
     std::vector<std::uint32_t> listed;
     for (const named_candidates& named : group.named)
       listed.insert(listed.end(), named.candidates.begin(), named.candidates.end());
     group.uncompared = find_uncompared(set_, group.type, group.measured_with, listed);
   }
-  return std::move(groups_);
+  return out;
 }
 
 SWITCHYARD_FUNCTION void group_indexer::add_dimensions(indexed_group& into, const match_rule& match,

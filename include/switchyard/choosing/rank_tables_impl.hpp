@@ -2,14 +2,14 @@
 // The bodies of rank_tables.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/stable_order.hpp>
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/choosing/table_order.hpp>
@@ -46,23 +46,23 @@ SWITCHYARD_FUNCTION std::vector<ranked_table> rank_tables(
     const device_properties& running, const std::vector<std::shared_ptr<const table>>& overlays,
     const std::vector<std::shared_ptr<const table>>& tables) {
   std::vector<ranked_table> out;
+  std::vector<ranked_table> others;
   const auto add = [&](const std::shared_ptr<const table>& each, bool overlay) {
     const device_properties& device = each->device;
     if (!device.backend.empty() && device.backend != running.backend) return;
     const table_rank rank = rank_of(running, device);
     if (rank != table_rank::this_device && !each->other_devices) return;
-    out.push_back({each, rank, overlay, overlay ? 0 : device_distance(running, device)});
+    (overlay ? out : others).push_back({each, rank, overlay, overlay ? 0 : device_distance(running, device)});
   };
   for (const auto& each : overlays) add(each, true);
-  const auto first_of_others = static_cast<std::ptrdiff_t>(out.size());
   for (const auto& one : tables) add(one, false);
-  std::stable_sort(out.begin() + first_of_others, out.end(),
-                   [](const ranked_table& a, const ranked_table& b) {
-                     if (a.rank != b.rank) return a.rank < b.rank;
-                     if (a.rank == table_rank::this_device) return comes_before(*a.source, *b.source);
-                     if (a.distance < b.distance || b.distance < a.distance) return a.distance < b.distance;
-                     return a.source->measured_on > b.source->measured_on;
-                   });
+  const auto comes_first = [](const ranked_table& a, const ranked_table& b) {
+    if (a.rank != b.rank) return a.rank < b.rank;
+    if (a.rank == table_rank::this_device) return comes_before(*a.source, *b.source);
+    if (a.distance < b.distance || b.distance < a.distance) return a.distance < b.distance;
+    return a.source->measured_on > b.source->measured_on;
+  };
+  for (const std::uint32_t number : detail::stable_order(others, comes_first)) out.push_back(others[number]);
   return out;
 }
 

@@ -96,19 +96,22 @@ inline std::shared_ptr<const api> load_library(const std::string& name) {
                        name + " reports CUDA " + version_text(version) +
                            " but has no cuGetProcAddress: update NVIDIA's driver"};
   }
-  for_each_entry(*table, [&](auto& pointer, const char* symbol, int since, presence needed) {
+  // Not in the visitor, which is compiled for the type of each entry.
+  const auto find = [&](const char* symbol, int since, presence needed) {
     void* address = nullptr;
     int found = 0;
     const int code = get != nullptr ? get(symbol, &address, since, legacy_stream, &found)
                                     : get_11_3(symbol, &address, since, legacy_stream);
-    pointer = nullptr;
-    if (code == result::success && address != nullptr) {
-      pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(address);
-    } else if (needed == presence::required) {
+    if (code == result::success && address != nullptr) return address;
+    if (needed == presence::required) {
       throw driver_error{error_code::driver_too_old, name + " (CUDA " + version_text(version) + ") lacks " +
                                                          symbol + ": update NVIDIA's driver to CUDA " +
                                                          version_text(oldest_driver) + " or newer"};
     }
+    return static_cast<void*>(nullptr);
+  };
+  for_each_entry(*table, [&find](auto& pointer, const char* symbol, int since, presence needed) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(find(symbol, since, needed));
   });
 
   const int code = table->init(0);

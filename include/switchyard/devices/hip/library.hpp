@@ -83,9 +83,14 @@ inline std::shared_ptr<const api> load_library(const std::string& asked) {
 
   auto table = std::make_shared<refusing_in_child<api>>();
   std::string lacking;
-  for_each_entry(*table, [&](auto& pointer, const char* symbol, presence needed) {
-    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(::dlsym(library, symbol));
-    if (pointer == nullptr && needed == presence::required && lacking.empty()) lacking = symbol;
+  // Not in the visitor, which is compiled for the type of each entry.
+  const auto find = [&](const char* symbol, presence needed) {
+    void* const address = ::dlsym(library, symbol);
+    if (address == nullptr && needed == presence::required && lacking.empty()) lacking = symbol;
+    return address;
+  };
+  for_each_entry(*table, [&find](auto& pointer, const char* symbol, presence needed) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(find(symbol, needed));
   });
   if (table->init == nullptr || table->runtime_get_version == nullptr || table->get_error_name == nullptr ||
       table->get_error_string == nullptr) {
