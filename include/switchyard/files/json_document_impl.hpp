@@ -58,15 +58,13 @@ class json_builder final : public nlohmann::json::json_sax_t {
   }
 
  private:
-  template <class Value>
-  [[nodiscard]] nlohmann::json& place(Value&& value) {
-    if (open_.empty()) return root_ = nlohmann::json(std::forward<Value>(value));
-    if (!open_.back()->is_array()) return *member_ = nlohmann::json(std::forward<Value>(value));
-    return open_.back()->emplace_back(std::forward<Value>(value));
+  [[nodiscard]] nlohmann::json& place(nlohmann::json&& value) {
+    if (open_.empty()) return root_ = std::move(value);
+    if (!open_.back()->is_array()) return *member_ = std::move(value);
+    return open_.back()->emplace_back(std::move(value));
   }
-  template <class Value>
-  bool put(Value&& value) {
-    (void)place(std::forward<Value>(value));
+  bool put(nlohmann::json&& value) {
+    (void)place(std::move(value));
     return true;
   }
   bool open(nlohmann::json::value_t kind) {
