@@ -82,11 +82,15 @@ class json_builder final : public nlohmann::json::json_sax_t {
   std::string problem_;
 };
 
-/// False where the text is no JSON. nlohmann::json::sax_parse() would also compile readers of binary formats:
-/// 41 KB.
+/// False where the text is no JSON. sax_parse() of nlohmann_json 3 also compiles the readers of binary
+/// formats: 41 KB. What it calls is not public; versions that were not tried are called through it.
 SWITCHYARD_FUNCTION bool build_json(std::string_view text, json_builder& builder) {
+#if NLOHMANN_JSON_VERSION_MAJOR == 3 && NLOHMANN_JSON_VERSION_MINOR <= 12
   auto bytes = nlohmann::detail::input_adapter(text.begin(), text.end());
   return nlohmann::detail::parser<nlohmann::json, decltype(bytes)>{std::move(bytes)}.sax_parse(&builder);
+#else
+  return nlohmann::json::sax_parse(text, &builder);
+#endif
 }
 
 }  // namespace detail
