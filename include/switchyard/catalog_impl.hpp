@@ -375,9 +375,9 @@ SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& m
   const choice_limits* const own = mine.user->limits();
   auto selectors = selectors_->make_selectors(*mine.op, driver->properties(), from,
                                               own != nullptr ? *own : options_.limits);
-  return std::make_unique<operator_state>(std::move(selectors), std::move(store), messages_, record_,
-                                          options_.plan_capacity, generation_, options_.clock,
-                                          observers{seal_, tallies_.of(mine.op->name), ranges_});
+  return std::make_unique<operator_state>(
+      std::move(selectors), std::move(store), messages_, record_, options_.plan_capacity, generation_,
+      options_.clock, observers{seal_, tallies_.of(mine.op->name), ranges_, options_.settings.check});
 }
 
 }  // namespace v0

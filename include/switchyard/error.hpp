@@ -55,6 +55,7 @@ enum class error_code : int {
   invalid_environment = 304,
   evaluation_failed = 305,
   not_prepared = 306,
+  check_failed = 307,
 };
 
 class error : public std::runtime_error {

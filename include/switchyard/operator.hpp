@@ -21,6 +21,10 @@
 // before every launch on the CPU, where memory can be read, and never for a GPU. It must overflow nowhere and
 // read nothing that is not there, whatever the arguments are.
 //
+// Checked mode asks it on a GPU as well, of copies of the tensors that `static constexpr auto index_tensors`
+// lists (index_tensors.hpp). On every device it also asks `static std::string check_indices(const
+// arguments&)`, where an operator has it: what is legal, but a mistake in most programs.
+//
 // These functions, and `call`, may be templates without a parameter of their own, as `template <class =
 // void>`: a program then compiles those that it uses, and no others.
 //
@@ -46,6 +50,7 @@
 #include <switchyard/argument_checks.hpp>
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/base/member.hpp>
+#include <switchyard/index_tensors.hpp>
 #include <switchyard/operator_axes.hpp>
 #include <switchyard/operator_description.hpp>
 
@@ -154,6 +159,22 @@ template <operator_type Operator>
       if constexpr (requires(const typename Operator::arguments& call) { Operator::check_memory(call); }) {
         description.check_memory = [](const void* call) {
           return Operator::check_memory(*static_cast<const typename Operator::arguments*>(call));
+        };
+      }
+      if constexpr (requires(const typename Operator::arguments& call) { Operator::check_indices(call); }) {
+        description.check_indices = [](const void* call) {
+          return Operator::check_indices(*static_cast<const typename Operator::arguments*>(call));
+        };
+      }
+      if constexpr (requires { Operator::index_tensors; }) {
+        description.check_on_device = [](const void* call, index_source& from) {
+          auto a = *static_cast<const typename Operator::arguments*>(call);
+          std::string wrong = Operator::index_tensors.copy(a, from);
+          if (wrong.empty()) wrong = Operator::check_memory(a);
+          if constexpr (requires { Operator::check_indices(a); }) {
+            if (wrong.empty()) wrong = Operator::check_indices(a);
+          }
+          return wrong;
         };
       }
     }

@@ -77,6 +77,18 @@ struct axis_default {
 
 class argument_axes;  // problem/argument_axes.hpp
 
+/// Copies numbers from where a device has them, for checked mode.
+class index_source {
+ public:
+  index_source() = default;
+  index_source(const index_source&) = delete;
+  index_source& operator=(const index_source&) = delete;
+  virtual ~index_source() = default;
+
+  /// The copy lives as long as the source. `name` is the argument's. Throws driver_error.
+  [[nodiscard]] virtual const void* read(const void* address, std::size_t bytes, const std::string& name) = 0;
+};
+
 /// An operator without its C++ type. The views are valid for the life of the program or, where files
 /// added axes, of what keeps these.
 struct operator_description {
@@ -91,6 +103,11 @@ struct operator_description {
   /// The operator's check_memory(), of its argument struct; null: it has none.
   std::string (*check_memory)(const void* arguments) = nullptr;
   std::span<const axis_default> axis_defaults{};
+  /// What checked mode asks of a device: check_memory() of copies of the tensors of indices, then
+  /// check_indices(); null: the operator lists no such tensors.
+  std::string (*check_on_device)(const void* arguments, index_source& from) = nullptr;
+  /// The operator's check_indices(), of its argument struct; null: it has none.
+  std::string (*check_indices)(const void* arguments) = nullptr;
 
   /// Axes that are the operator's own.
   [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <switchyard/operators/attention_backward.hpp>
+#include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_forward.hpp>
 #include <switchyard/operators/embedding.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 #include <switchyard/operators/rotary.hpp>
+#include <switchyard/operators/rotary_cache.hpp>
 #include <switchyard/operators/softmax.hpp>
 
 #include "export.hpp"
@@ -50,7 +53,10 @@ EXPORT_KERNEL(nothing_16, nothing);
 #pragma GCC visibility push(default)
 extern "C" {
 extern const sy::host::kernel nothing_rotary;
+extern const sy::host::kernel nothing_rotary_cache;
 extern const sy::host::kernel nothing_attention_forward;
+extern const sy::host::kernel nothing_attention_backward;
+extern const sy::host::kernel nothing_attention_decode;
 extern const sy::host::kernel nothing_embedding;
 extern const sy::host::kernel nothing_rms_norm;
 extern const sy::host::kernel nothing_softmax;
@@ -58,7 +64,10 @@ extern const sy::host::kernel nothing_50;
 }
 #pragma GCC visibility pop
 const sy::host::kernel nothing_rotary = take_all_of<sy::operators::rotary>;
+const sy::host::kernel nothing_rotary_cache = take_all_of<sy::operators::rotary_cache>;
 const sy::host::kernel nothing_attention_forward = take_all_of<sy::operators::attention_forward>;
+const sy::host::kernel nothing_attention_backward = take_all_of<sy::operators::attention_backward>;
+const sy::host::kernel nothing_attention_decode = take_all_of<sy::operators::attention_decode>;
 const sy::host::kernel nothing_embedding = take_all_of<sy::operators::embedding>;
 const sy::host::kernel nothing_rms_norm = take_all_of<sy::operators::rms_norm>;
 const sy::host::kernel nothing_softmax = take_all_of<sy::operators::softmax>;

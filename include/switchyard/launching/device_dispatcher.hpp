@@ -52,7 +52,8 @@ class device_dispatcher final : public state_user, private plan_launcher {
 
   /// Runs the operator. `call.key()` gives the problem's key; `call.problem()`, and `call.check()`, which
   /// says what is wrong with the arguments, are asked for new problems only. The operator's
-  /// check_memory(), which says the same of what their addresses lead to, is asked at every call of a CPU.
+  /// check_memory(), which says the same of what their addresses lead to, is asked at every call of a CPU,
+  /// and of a GPU in checked mode.
   // Always inline: the key stays in registers. So does the call, which has one address: it is copied.
   template <class Call>
   [[gnu::always_inline]] inline void launch(stream launch_stream, const workspace& given, const Call call) {
@@ -230,7 +231,12 @@ class device_dispatcher final : public state_user, private plan_launcher {
     run(now, found, arguments, launch_stream, given);
   }
 
-  /// A call that is recorded, printed, or shown to a profiler.
+  /// Checked mode: reads the tensors of indices of a call, on a device after all before it on the stream. A
+  /// call that is being captured is not checked: its numbers come later.
+  [[gnu::cold]] void check_call(operator_state& now, problem_view own, const void* arguments,
+                                stream launch_stream);
+
+  /// A call that is recorded, printed, checked, or shown to a profiler.
   [[gnu::cold]] void launch_counted(operator_state& now, plan& found, const void* arguments,
                                     stream launch_stream, const workspace& given);
 
@@ -268,6 +274,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   detail::replaced_states displaced_;          // for the source's calls alone
   std::unique_ptr<memory_source> own_memory_;  // of calls' workspaces; null: the driver gives it
   std::shared_ptr<const choice_limits> limits_;
+  std::atomic<bool> has_warned_{false};  // of calls that checked mode cannot check
 };
 
 }  // namespace v0

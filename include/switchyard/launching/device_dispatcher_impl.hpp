@@ -19,6 +19,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
+#include <switchyard/launching/device_index_source.hpp>
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/observing/counters.hpp>
@@ -143,9 +144,35 @@ SWITCHYARD_FUNCTION std::size_t device_dispatcher::prepare_again(operator_state&
   return changes;
 }
 
+SWITCHYARD_COLD void device_dispatcher::check_call(operator_state& now, problem_view own,
+                                                   const void* arguments, stream launch_stream) {
+  std::string wrong;
+  try {
+    if (now.device().backend == "host") {  // where check_memory() was asked already
+      if (op_.check_indices != nullptr) wrong = op_.check_indices(arguments);
+    } else if (op_.check_on_device == nullptr) {
+      return;
+    } else if (driver_->capturing(launch_stream)) {
+      if (!has_warned_.exchange(true))
+        now.messages().warn(std::string{op_.name} +
+                            ": calls that are captured into a graph are not checked: the numbers in their "
+                            "tensors of indices come later");
+      return;
+    } else {
+      detail::device_index_source source{op_, *driver_, launch_stream};
+      wrong = op_.check_on_device(arguments, source);
+    }
+    if (!wrong.empty()) detail::fail_checked(op_, own, wrong);
+  } catch (const error& problem) {
+    now.count(problem.code());
+    throw;
+  }
+}
+
 SWITCHYARD_COLD void device_dispatcher::launch_counted(operator_state& now, plan& found,
                                                        const void* arguments, stream launch_stream,
                                                        const workspace& given) {
+  if (now.is_checked()) check_call(now, found.problem.own(), arguments, launch_stream);
   found.count.fetch_add(1, std::memory_order_relaxed);
   found.kernels->trace(found);
   const detail::scoped_range range{now.ranges(), found.kernels->range_of(found)};
@@ -222,6 +249,7 @@ SWITCHYARD_FUNCTION void device_dispatcher::launch_sealed(operator_state& now, c
 SWITCHYARD_FUNCTION void device_dispatcher::run_fresh(operator_state& now, std::unique_ptr<plan>& fresh,
                                                       const void* arguments, stream launch_stream,
                                                       const workspace& given) {
+  if (now.is_checked()) check_call(now, fresh->problem.own(), arguments, launch_stream);
   now.note(*fresh, 1);
   if (fresh->is_counted) fresh->kernels->trace(*fresh);
   const detail::scoped_range range{now.ranges(), fresh->kernels->range_of(*fresh)};

@@ -30,6 +30,7 @@ struct environment {
   std::string record;               ///< problems are appended to this file; %p as above
   std::string metrics;              ///< counters are written to this file, for Prometheus; %p as above
   std::string ranges;               ///< see open_ranges(); empty: none
+  bool check = false;               ///< checked mode: see the guide
   std::vector<std::string> doubts;  ///< values that were taken for others; a catalog warns of them
 
   /// Reads the SWITCHYARD_ variables; set-uid programs ignore them. Throws call_error invalid_environment for
@@ -54,7 +55,12 @@ struct environment {
 
   [[nodiscard]] static std::vector<std::string> split(std::string_view text, char separator);
 
+  [[nodiscard]] static bool is_no(std::string_view value) noexcept;
+  [[nodiscard]] static bool is_yes(std::string_view value) noexcept;
+
   void read_debug(std::string_view value);
+
+  void read_check(std::string_view value);
 
   void read_force(std::string_view value);
 };

@@ -41,6 +41,7 @@ SWITCHYARD_COLD environment environment::read() {
   out.metrics = get("SWITCHYARD_METRICS");
   out.ranges = get("SWITCHYARD_RANGES");
   if (out.ranges == "0") out.ranges.clear();
+  out.read_check(get("SWITCHYARD_CHECK"));
   return out;
 }
 
@@ -95,14 +96,28 @@ SWITCHYARD_COLD std::vector<std::string> environment::split(std::string_view tex
   return parts;
 }
 
+SWITCHYARD_COLD bool environment::is_no(std::string_view value) noexcept {
+  return value == "0" || value == "false" || value == "off" || value == "no";
+}
+
+SWITCHYARD_COLD bool environment::is_yes(std::string_view value) noexcept {
+  return value == "1" || value == "true" || value == "on" || value == "yes";
+}
+
+SWITCHYARD_COLD void environment::read_check(std::string_view value) {
+  check = !value.empty() && !is_no(value);
+  if (check && !is_yes(value))
+    doubts.push_back("SWITCHYARD_CHECK: expected 0 or 1, got '" + std::string{value} + "'; took it for 1");
+}
+
 SWITCHYARD_COLD void environment::read_debug(std::string_view value) {
   for (const std::string& part : split(value, ',')) {
     if (part == "json") {
       debug_json = true;
       if (debug == debug_level::silent) debug = debug_level::choices;
-    } else if (part == "0" || part == "false" || part == "off" || part == "no") {
+    } else if (is_no(part)) {
       debug = debug_level::silent;
-    } else if (part == "1" || part == "true" || part == "on" || part == "yes") {
+    } else if (is_yes(part)) {
       debug = debug_level::choices;
     } else if (part == "2") {
       debug = debug_level::launches;

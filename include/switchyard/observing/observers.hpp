@@ -15,6 +15,7 @@ struct observers {
   std::shared_ptr<seal> sealed = nullptr;
   std::shared_ptr<operator_tally> tally = nullptr;
   range_hooks ranges{};
+  bool is_checked = false;  ///< checked mode
 
   template <class What>
   void count(const What& what) const noexcept {

@@ -225,6 +225,7 @@ struct attention_backward {
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
   }
+  static constexpr auto index_tensors = packed_index_tensors<arguments> + used_index_tensors<arguments>;
 
   /// The tensors of a call.
   struct tensors {

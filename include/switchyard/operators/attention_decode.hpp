@@ -208,6 +208,7 @@ struct attention_decode {
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
   }
+  static constexpr auto index_tensors = used_index_tensors<arguments> + paged_index_tensors<arguments>;
 
   /// What a call may have besides q, k, v and out.
   struct options {

@@ -243,6 +243,8 @@ struct attention_forward {
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
   }
+  static constexpr auto index_tensors =
+      packed_index_tensors<arguments> + used_index_tensors<arguments> + paged_index_tensors<arguments>;
 
   /// What a call may have besides q, k, v and out.
   struct options {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Checks the memory that an attention call's addresses lead to: how far its strides reach, and the numbers in
-// cu_seqlens, seqused and block_table. Only calls on the CPU are checked; the kernels there trust these
-// numbers.
+// cu_seqlens, seqused and block_table. Calls on the CPU are checked, whose kernels trust these numbers; calls
+// on a GPU in checked mode.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include <switchyard/index_tensors.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
 #include <switchyard/operators/index_data.hpp>
@@ -65,6 +66,47 @@ template <class Arguments>
   }
   return {};
 }
+
+/// The numbers from the first to the last that are read of a block table, once seqused_k can be.
+template <class Arguments>
+[[nodiscard]] std::int64_t count_pages(const Arguments& a) noexcept {
+  if (a.batch < 1 || a.page_size < 1 || a.seqused_k == nullptr || a.block_table_stride < 0) return 0;
+  std::int64_t entries = a.block_table_entries;
+  if (entries < 0) {
+    std::int64_t most = 0;
+    for (std::int64_t b = 0; b < a.batch; ++b) {
+      const std::int64_t keys = a.seqused_k[b];
+      if (keys > most && keys <= a.seqlen_k) most = keys;  // others are refused
+    }
+    entries = most > 0 ? (most - 1) / a.page_size + 1 : 0;
+  }
+  std::int64_t before = 0;
+  std::int64_t out = 0;
+  const bool is_far = __builtin_mul_overflow(a.batch - 1, a.block_table_stride, &before) ||
+                      __builtin_add_overflow(before, entries, &out);
+  if (entries == 0) return 0;
+  return is_far ? INT64_MAX : out;
+}
+
+// Parts of the operators' index_tensors.
+
+template <class Arguments>
+inline constexpr auto packed_index_tensors = switchyard::index_tensors(
+    switchyard::index_tensor<&Arguments::cu_seqlens_q>([](const Arguments& a) {
+      return indices::count_cu_seqlens(a.batch);
+    }),
+    switchyard::index_tensor<&Arguments::cu_seqlens_k>([](const Arguments& a) {
+      return indices::count_cu_seqlens(a.batch);
+    }),
+    switchyard::index_tensor<&Arguments::seqused_q>([](const Arguments& a) { return a.batch; }));
+
+template <class Arguments>
+inline constexpr auto used_index_tensors = switchyard::index_tensors(
+    switchyard::index_tensor<&Arguments::seqused_k>([](const Arguments& a) { return a.batch; }));
+
+template <class Arguments>
+inline constexpr auto paged_index_tensors = switchyard::index_tensors(
+    switchyard::index_tensor<&Arguments::block_table>([](const Arguments& a) { return count_pages(a); }));
 
 /// What is wrong with how far a call's strides lead; empty when nothing is.
 template <class Arguments>

@@ -3,8 +3,8 @@
 //
 //   out[i] = table[ids[i]]
 //
-// A number outside the table gives a row of NaN: nothing else is read, and the mistake shows. Also gathers
-// rows of activations, whose format is a plain one.
+// A number outside the table gives a row of NaN: nothing else is read, and the mistake shows. Checked mode
+// refuses it. Also gathers rows of activations, whose format is a plain one.
 #pragma once
 
 #include <array>
@@ -14,7 +14,9 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/index_tensors.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/index_data.hpp>
 #include <switchyard/operators/reach.hpp>
 #include <switchyard/operators/weight_format.hpp>
 #include <switchyard/tensor.hpp>
@@ -111,6 +113,14 @@ struct embedding {
                                    {"rows", a.rows, "out_stride_row", a.out_stride_row},
                                    {"table_rows", a.table_rows, "table_row_bytes", a.table_row_bytes}});
   }
+
+  /// What checked mode says of numbers outside the table; empty when there are none.
+  template <class = void>
+  [[nodiscard]] static std::string check_indices(const arguments& a) {
+    return indices::wrong_numbers("ids", a.ids, a.rows, {"rows of the table", a.table_rows});
+  }
+  static constexpr auto index_tensors = switchyard::index_tensors(
+      switchyard::index_tensor<&arguments::ids>([](const arguments& a) { return a.rows; }));
 
   /// The arguments of a call: ids is i32 [rows], out is [rows, columns]. Throws call_error where they
   /// disagree.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Checks the numbers in tensors of indices, for operators' check_memory(), which runs where the host can read
-// them. Each function reads every number, and allocates text only for an illegal one.
+// them, or copies of them. Each function reads every number, and allocates text only for an illegal one.
 #pragma once
 
 #include <cstdint>
@@ -108,6 +108,11 @@ inline constexpr std::int64_t max_bound = std::int64_t{1} << 24U;
            ", but all have " + std::to_string(data[batch]) + " tokens together";
   }
   return {};
+}
+
+/// How many numbers cu_seqlens has.
+[[nodiscard]] constexpr std::int64_t count_cu_seqlens(std::int64_t batch) noexcept {
+  return batch < INT64_MAX ? batch + 1 : batch;
 }
 
 /// How many tokens of a sequence are in use: at least 0, and at most as many as it has.

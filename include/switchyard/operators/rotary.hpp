@@ -222,6 +222,7 @@ struct rotary {
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_rotary_memory(a, fields);
   }
+  static constexpr auto index_tensors = rotary_index_tensors<arguments>;
 
   /// What a call may have besides q and k.
   struct options {

@@ -26,6 +26,7 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/call_options.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/index_tensors.hpp>
 #include <switchyard/named_call.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/index_data.hpp>
@@ -202,6 +203,10 @@ struct rotary_cache {
         indices::known_or_far({"pages", a.pages}, "pages that any memory holds", page);
     return indices::wrong_slots("slots", a.slots, a.tokens, pages, a.page_size);
   }
+
+  static constexpr auto index_tensors = switchyard::index_tensors(
+      switchyard::index_tensor<&arguments::positions>([](const arguments& a) { return a.tokens; }),
+      switchyard::index_tensor<&arguments::slots>([](const arguments& a) { return a.tokens; }));
 
   /// What a call may have besides.
   struct options {

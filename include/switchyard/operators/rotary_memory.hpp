@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks the memory that a rotary call's addresses lead to: how far its strides reach, and the numbers in
-// cu_seqlens, positions and sequence_offsets. Only calls on the CPU are checked; the kernels there trust
-// these numbers.
+// cu_seqlens, positions and sequence_offsets. Calls on the CPU are checked, whose kernels trust these
+// numbers; calls on a GPU in checked mode.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include <switchyard/base/alignment.hpp>
 #include <switchyard/base/checked_product.hpp>
+#include <switchyard/index_tensors.hpp>
 #include <switchyard/operators/index_data.hpp>
 #include <switchyard/operators/reach.hpp>
 
@@ -17,28 +18,45 @@ inline namespace v0 {
 
 namespace operators {
 
+/// How many positions are read, once cu_seqlens can be.
+template <class Arguments>
+[[nodiscard]] std::int64_t count_positions(const Arguments& a) noexcept {
+  if (a.cu_seqlens == nullptr) return detail::checked_product(a.batch, a.seqlen);
+  return a.batch > 0 ? std::int64_t{a.cu_seqlens[a.batch]} : 0;
+}
+
+/// What is wrong with cu_seqlens; empty when nothing is.
+template <class Arguments>
+[[nodiscard]] std::string wrong_rotary_lengths(const Arguments& a) {
+  if (std::string wrong = indices::wrong_count("tokens", a.tokens); !wrong.empty()) return wrong;
+  if (a.cu_seqlens == nullptr) return {};
+  return indices::wrong_cu_seqlens("cu_seqlens", a.cu_seqlens, a.batch, {"seqlen", a.seqlen},
+                                   {"q", a.tokens});
+}
+
+/// Of an operator's index_tensors.
+template <class Arguments>
+inline constexpr auto rotary_index_tensors = switchyard::index_tensors(
+    switchyard::index_tensor<&Arguments::cu_seqlens>([](const Arguments& a) {
+      return indices::count_cu_seqlens(a.batch);
+    }),
+    switchyard::index_tensor<&Arguments::positions>([](const Arguments& a) {
+      return a.cos != nullptr && wrong_rotary_lengths(a).empty() ? count_positions(a) : 0;
+    }),
+    switchyard::index_tensor<&Arguments::sequence_offsets>([](const Arguments& a) { return a.batch; }));
+
 /// What is wrong with the numbers in cu_seqlens, positions and sequence_offsets; empty when nothing is.
 template <class Arguments>
 [[nodiscard]] std::string wrong_rotary_indices(const Arguments& a) {
   const bool has_table = a.cos != nullptr;
   if (a.cu_seqlens == nullptr && (!has_table || !any_given(a.positions, a.sequence_offsets))) return {};
   if (a.alignment() == 0) return {};  // check() says why
-  if (std::string wrong = indices::wrong_count("tokens", a.tokens); !wrong.empty()) return wrong;
-  if (a.cu_seqlens != nullptr) {
-    if (std::string wrong = indices::wrong_cu_seqlens("cu_seqlens", a.cu_seqlens, a.batch,
-                                                      {"seqlen", a.seqlen}, {"q", a.tokens});
-        !wrong.empty())
-      return wrong;
-  }
+  if (std::string wrong = wrong_rotary_lengths(a); !wrong.empty()) return wrong;
   if (!has_table) return {};
   const indices::bound rows = indices::known_or_far({"positions in cos and sin", a.table_rows},
                                                     "positions that any memory holds", a.table_stride);
-  if (a.positions != nullptr) {
-    const std::int64_t count = a.cu_seqlens != nullptr
-                                   ? (a.batch > 0 ? std::int64_t{a.cu_seqlens[a.batch]} : 0)
-                                   : detail::checked_product(a.batch, a.seqlen);
-    return indices::wrong_numbers("positions", a.positions, count, rows);
-  }
+  if (a.positions != nullptr)
+    return indices::wrong_numbers("positions", a.positions, count_positions(a), rows);
   for (std::int64_t b = 0; b < a.batch; ++b) {
     const std::int64_t length =
         a.cu_seqlens != nullptr ? std::int64_t{a.cu_seqlens[b + 1]} - a.cu_seqlens[b] : a.seqlen;

@@ -163,7 +163,7 @@ struct plan {
   per_call_program* own_per_call = nullptr;  ///< a list of those that layouts keep no more
   std::size_t workspace_bytes = 0;
   bool checks_memory = false;           ///< each call's check_memory() is asked first: the CPU's
-  bool is_counted = false;              ///< calls are counted, or printed one by one
+  bool is_counted = false;              ///< calls are counted, printed one by one, or checked
   bool has_loaded = false;              ///< its kernel was not loaded before
   bool is_fallback = false;             ///< chosen while a better variant waits to be loaded again
   std::atomic<std::uint64_t> count{0};  ///< calls that are not recorded yet

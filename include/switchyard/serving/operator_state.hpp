@@ -86,6 +86,8 @@ class operator_state {
   void count(const What& what) const noexcept {
     shared_.seen_by.count(what);
   }
+  /// Whether calls' tensors of indices are read before they are launched.
+  [[nodiscard]] bool is_checked() const noexcept { return shared_.seen_by.is_checked; }
   /// Ranges around calls; may be off.
   [[nodiscard]] const range_hooks& ranges() const noexcept { return shared_.seen_by.ranges; }
 

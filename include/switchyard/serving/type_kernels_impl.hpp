@@ -76,8 +76,8 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(const call_pro
     out->chosen = chosen;
     out->has_loaded = has_loaded;
     out->kernels = this;
-    out->is_counted =
-        shared_.record != nullptr || shared_.messages->level() == debug_level::launches || !ranges_.empty();
+    out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches ||
+                      !ranges_.empty() || shared_.seen_by.is_checked;
     out->is_fallback = kernels_.is_waiting() || kernels_.service_changes() != changes;
     try {
       detail::planner{*selector_, *selector_->candidates[chosen.variant].variant, problem}.build(*kernels,

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Copies a call's tensors of indices from its device, for checked mode. Each copy waits for what is before it
+// on the stream.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
+#include <switchyard/operator_description.hpp>
+#include <switchyard/plans/call_errors.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+class device_index_source final : public index_source {
+ public:
+  device_index_source(const operator_description& op, device_driver& driver, stream on) noexcept
+      : op_{op}, driver_{driver}, stream_{on} {}
+
+  [[nodiscard]] const void* read(const void* address, std::size_t bytes, const std::string& name) override {
+    std::vector<std::uint64_t>& copy = copies_.emplace_back((bytes + 7) / 8);  // aligned for every number
+    status result = driver_.copy(copy.data(), address, bytes, stream_);
+    if (result == 0) result = driver_.synchronize(stream_);
+    if (result != 0) fail_reading(op_, driver_, name, result, stream_);
+    return copy.data();
+  }
+
+ private:
+  const operator_description& op_;
+  device_driver& driver_;
+  stream stream_;
+  std::vector<std::vector<std::uint64_t>> copies_;  // moved, they keep their addresses
+};
+
+}  // namespace detail
+
+}  // namespace v0
+}  // namespace switchyard
