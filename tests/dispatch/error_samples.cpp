@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The guide's list of errors shows a message for each number. Those of bad files are from the corpus
 // (unit/files/bad_input.cpp); the others are provoked here, and must read as the guide has them.
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/operators/embedding.hpp>
 
 #include "catch.hpp"
 #include "cuda/fake_cuda.hpp"
@@ -84,6 +87,31 @@ std::string say_of(const std::function<void(const disk&, json&)>& spoil, const s
   replace_all(out, files.kernels("stamp").string() + "/", "");
   replace_all(out, "host " + disk::architecture(), "host x86_64");
   return out;
+}
+
+/// What checked mode says of a number that is outside an embedding's table.
+std::string refused_by_checked_mode() {
+  using sy::operators::embedding;
+  const disk files;
+  json names = json::array();
+  for (const auto& field : sy::describe<embedding>().fields) names.push_back(std::string{field.name});
+  files.put_manifest("embedding", {{{"id", "only"},
+                                    {"launches",
+                                     {{{"blob", "nothing.so"},
+                                       {"kernel", "nothing_embedding"},
+                                       {"grid", {1, 1, 1}},
+                                       {"block", {1, 1, 1}},
+                                       {"parameters", names}}}}}});
+  sy::catalog_options options = files.options();
+  options.settings.check = true;
+  sy::catalog catalog{options};
+  sy::dispatcher<embedding> on{catalog, fresh_host()};
+  alignas(64) std::array<float, 16> table{};
+  std::array<std::int32_t, 2> ids{3, 4};
+  std::array<float, 8> out{};
+  const auto call = embedding::call({table.data(), sy::operators::weight_format::f32, 4, 4},
+                                    {ids.data(), sy::dtype::i32, {2}}, {out.data(), sy::dtype::f32, {2, 4}});
+  return message_of([&] { on({}, call); });
 }
 
 std::map<int, std::string> provoked() {
@@ -172,6 +200,7 @@ std::map<int, std::string> provoked() {
   driver->is_capturing = false;
   catalog.seal({.load = sy::seal_action::refuse});
   out[306] = message_of([&] { (void)run(on, {.seqlen = 64}); });
+  out[307] = refused_by_checked_mode();
   return out;
 }
 

@@ -89,6 +89,39 @@ def test_the_lse_has_a_gradient(dtype, dim, kind):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("kind", ["full", "causal"])
+def test_a_loss_of_the_lse_alone(dtype, dim, kind):
+    """No gradient of the result comes back: that of v is 0."""
+    inputs = [random(2, 6, 113, dim, dtype=dtype), random(2, 2, 203, dim, dtype=dtype), random(2, 2, 203, dim, dtype=dtype)]
+    _, lse = sy.attention(*inputs, **ours(KINDS[kind]), return_lse=True)
+    given = torch.randn_like(lse)
+    grads = torch.autograd.grad(lse, inputs, given)
+    want, low = judge(inputs, torch.zeros(2, 6, 113, dim, device="cuda"), given, **KINDS[kind])
+    for mine, theirs, exact in zip(grads, low[1:], want[1:], strict=True):
+        within(mine, theirs, exact, 3.0)
+    assert not grads[2].any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [64, 128, 256])
+@pytest.mark.parametrize("kind", ["full", "causal", "local"])
+def test_the_lse_of_packed_sequences_has_a_gradient(dtype, dim, kind):
+    lengths = [113, 1, 512, 77]
+    cu = torch.tensor([0, *lengths], device="cuda").cumsum(0).to(torch.int32)
+    inputs = [random(sum(lengths), h, dim, dtype=dtype) for h in (6, 2, 2)]
+    out, lse = sy.attention_varlen(*inputs, cu, cu, max(lengths), max(lengths), **ours(KINDS[kind]), return_lse=True)
+    given = torch.randn_like(out), torch.randn_like(lse)
+    grads = torch.autograd.grad((out, lse), inputs, given)
+    for begin, end in zip(cu.tolist(), cu.tolist()[1:]):
+        here = slice(begin, end)
+        one = [x[here].transpose(0, 1)[None] for x in inputs]
+        want, low = judge(one, given[0][here].transpose(0, 1)[None], given[1][:, here][None], **KINDS[kind])
+        for mine, theirs, exact in zip(grads, low[1:], want[1:], strict=True):
+            within(mine[here].transpose(0, 1)[None], theirs, exact, 3.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("dim", [64, 128, 256])
 @pytest.mark.parametrize("heads_kv", [6, 2])
 @pytest.mark.parametrize("kind", KINDS)

@@ -40,13 +40,15 @@ std::string refusal(const char* name, const std::string& value) {
 }  // namespace
 
 TEST_CASE("without variables nothing is said, searched, forced or recorded") {
-  for (const char* name : {"SWITCHYARD_DEBUG", "SWITCHYARD_DEBUG_FILE", "SWITCHYARD_PATH",
-                           "SWITCHYARD_TABLES", "SWITCHYARD_FORCE", "SWITCHYARD_RECORD"}) {
+  for (const char* name :
+       {"SWITCHYARD_DEBUG", "SWITCHYARD_DEBUG_FILE", "SWITCHYARD_PATH", "SWITCHYARD_TABLES",
+        "SWITCHYARD_FORCE", "SWITCHYARD_RECORD", "SWITCHYARD_CHECK"}) {
     ::unsetenv(name);
   }
   const environment out = environment::read();
   CHECK(out.debug == debug_level::silent);
   CHECK_FALSE(out.debug_json);
+  CHECK_FALSE(out.check);
   CHECK(out.path.empty());
   CHECK(out.tables.empty());
   CHECK(out.forced.empty());
@@ -83,6 +85,22 @@ TEST_CASE("SWITCHYARD_DEBUG ends no engine: what it does not know is 1, with a w
   CHECK(out.doubts ==
         std::vector<std::string>{
             "SWITCHYARD_DEBUG: expected 0, 1, 2, json, or 2,json, got 'verbose'; took it for 1"});
+}
+
+TEST_CASE("SWITCHYARD_CHECK is 0 or 1; what it does not know is 1, with a warning") {
+  const auto read = [](const char* value) {
+    const variable set{"SWITCHYARD_CHECK", value};
+    return environment::read();
+  };
+  for (const char* no : {"", "0", "off", "false", "no"}) CHECK_FALSE(read(no).check);
+  for (const char* yes : {"1", "on", "true", "yes"}) {
+    CHECK(read(yes).check);
+    CHECK(read(yes).doubts.empty());
+  }
+  const environment out = read("twice");
+  CHECK(out.check);
+  CHECK(out.doubts ==
+        std::vector<std::string>{"SWITCHYARD_CHECK: expected 0 or 1, got 'twice'; took it for 1"});
 }
 
 TEST_CASE("paths are separated by colons, and empty ones are left out") {

@@ -5,7 +5,7 @@ import torch
 
 from ..torch import attention, attention_decode, rotary
 from ..torch._types import indices
-from ._functions import alibi
+from ._functions import no_row_is_infinite, window_of
 
 _MOST_DECODE_QUERIES = 16  # attention_decode's
 
@@ -76,8 +76,17 @@ def flash_attn_with_kvcache(
     with torch.no_grad():
         return _run(q, k_cache, v_cache, k, v, rotary_cos, rotary_sin,
                     _lengths(cache_seqlens, batch, q.device), _rows(cache_batch_idx, batch, q.device), cache_leftpad,
-                    cache_batch_idx is not None, indices(block_table), softmax_scale, causal, tuple(window_size), softcap,
+                    cache_batch_idx is not None, indices(block_table), softmax_scale, causal, window_of(window_size), softcap,
                     rotary_interleaved, alibi_slopes, return_softmax_lse)  # fmt: skip
+
+
+def _require_pages(used, new, entries, page_size):
+    """On the CPU, keys must fit into the pages of the table: behind its end, another sequence's would be written."""
+    if used is None or used.device.type != "cpu":
+        return
+    most = int(used.max()) + new if used.numel() else 0
+    if most > entries * page_size:
+        _refuse(f"block_table has {entries} pages of {page_size} keys for each sequence, but one has {most} keys")
 
 
 def _lengths(given, batch, device):
@@ -93,6 +102,8 @@ def _rows(given, batch, device):
 def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pages, scale, causal, window, softcap, interleaved,
          slopes, with_lse):  # fmt: skip
     batch, seqlen_q, heads, _ = q.shape
+    if pages is not None:
+        _require_pages(used, 0 if k is None else k.shape[1], pages.shape[1], k_cache.shape[1])
     if k is not None:
         if cos is not None:
             q = _turned(q, cos, sin, interleaved, used, causal or window != (-1, -1))
@@ -120,18 +131,17 @@ def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pag
         out, lse = attention(queries, keys, values, causal=causal, bias=bias, scale=scale, window=window, soft_cap=softcap,
                              alibi_slopes=slopes, seqused_k=used, block_table=pages, return_lse=True)  # fmt: skip
     out = out.transpose(1, 2)
-    return (out, lse.masked_fill(lse == -torch.inf, torch.inf)) if with_lse else out
+    return (out, no_row_is_infinite(lse)) if with_lse else out
 
 
 def _added(slopes, leftpad, used, n, m, q):
     """Slopes of heads, and what is added to scores for those of each sequence and for padding on the left."""
     if slopes is not None and slopes.dim() == 2:
-        if used is None:
-            slopes, bias = alibi(slopes, n, m, q)
-        else:  # distances count from each sequence's last key
-            i, j = torch.arange(n, device=q.device)[:, None], torch.arange(m, device=q.device)[None, :]
-            distance = (i + used[:, None, None] - n - j).abs()
-            slopes, bias = None, (-slopes[:, :, None, None].float() * distance[:, None]).to(q.dtype)
+        # Distances count from each sequence's last key.
+        last = torch.full((1,), m, device=q.device) if used is None else used
+        i, j = torch.arange(n, device=q.device)[:, None], torch.arange(m, device=q.device)[None, :]
+        distance = (i + last[:, None, None] - n - j).abs()
+        slopes, bias = None, (-slopes[:, :, None, None].float() * distance[:, None]).to(q.dtype)
     else:
         bias = None
     if leftpad is not None:

@@ -9,6 +9,7 @@ from ..torch import _gradients, attention
 from ..torch._attention import MASKS, _state
 from ..torch._direct import caller, needs_gradient
 from ..torch._types import indices, wide
+from . import _probabilities
 
 _forward = caller("attention_forward", _gradients.attention_forward)
 
@@ -17,23 +18,37 @@ def _deterministic(wanted: bool):
     return contextlib.nullcontext() if torch.compiler.is_compiling() or not wanted else _gradients.deterministic(True)
 
 
-def refuse_probabilities(return_attn_probs: bool, dropout_p: float) -> None:
-    if return_attn_probs and dropout_p:
-        raise RuntimeError("switchyard.flash_attn: return_attn_probs with dropout_p is not served: no kernel writes the "
-                           "probabilities; switchyard.torch.attention_dropout_mask tells what is dropped")  # fmt: skip
+def window_of(size) -> tuple[int, int]:
+    """Two numbers, also those of a tensor."""
+    left, right = size
+    return int(left), int(right)
 
 
-def alibi(slopes: torch.Tensor | None, n: int, m: int, like: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Slopes of heads, and in place of those of each sequence and head what they add to scores."""
-    if slopes is None or slopes.dim() == 1:
-        return slopes, None
-    i, j = torch.arange(n, device=like.device)[:, None], torch.arange(m, device=like.device)[None, :]
-    return None, (-slopes[:, :, None, None].float() * (i + m - n - j).abs()).to(like.dtype)
+def no_row_is_infinite(lse: torch.Tensor) -> torch.Tensor:
+    """As flash_attn has it: the LSE of a row that sees nothing is +infinity."""
+    return lse.masked_fill(lse == -torch.inf, torch.inf)
 
 
-def results(out: torch.Tensor, lse: torch.Tensor, wanted: bool):
-    """As flash_attn returns them: the LSE of a row that sees nothing is +infinity. No probabilities are written."""
-    return (out, lse.masked_fill(lse == -torch.inf, torch.inf), None) if wanted else out
+def _folded(x: torch.Tensor) -> torch.Tensor:
+    """[batch, tokens, heads, dim] as one sequence with the heads of all, [1, batch * heads, tokens, dim]."""
+    return x.transpose(1, 2).reshape(1, -1, x.shape[1], x.shape[3])
+
+
+def _dense(q, k, v, causal, scale, window, softcap, slopes, sinks, dropout_p, state, return_lse):
+    """Results [batch, tokens, heads, dim] and the LSE. Slopes of each sequence become those of more heads."""
+    apart = slopes is not None and slopes.dim() == 2
+    fold = _folded if apart else lambda x: x.transpose(1, 2)
+    if apart and sinks is not None:
+        sinks = sinks.repeat(q.shape[0])
+    found = attention(fold(q), fold(k), fold(v), causal=causal, scale=scale, window=window, soft_cap=softcap,
+                      alibi_slopes=slopes.reshape(-1) if apart else slopes, sinks=sinks, dropout_p=dropout_p,
+                      dropout_state=state, return_lse=return_lse)  # fmt: skip
+    out, lse = found if return_lse else (found, None)
+    batch, n, heads, _ = q.shape
+    if apart:
+        out = out.view(batch, heads, n, -1)
+        lse = None if lse is None else lse.view(batch, heads, n)
+    return out.transpose(1, 2).contiguous() if apart else out.transpose(1, 2), lse
 
 
 def flash_attn_func(
@@ -52,17 +67,26 @@ def flash_attn_func(
     """Attention of q [batch, seqlen_q, heads, head_dim] to k and v [batch, seqlen_k, heads_kv, head_dim].
 
     causal and window_size count from the last query and key. alibi_slopes: f32 [heads] or [batch, heads]. Returns
-    [batch, seqlen_q, heads, head_dim]; with return_attn_probs that, the LSE [batch, heads, seqlen_q] and None.
+    [batch, seqlen_q, heads, head_dim]; with return_attn_probs that, the LSE [batch, heads, seqlen_q] and None, or with
+    dropout exp(score - largest score of the row), negative where it is dropped, which torch computes for tests.
     """
-    refuse_probabilities(return_attn_probs, dropout_p)
-    slopes, bias = alibi(alibi_slopes, q.shape[1], k.shape[1], q)
+    return run_dense(q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
+                     return_attn_probs)  # fmt: skip
+
+
+def run_dense(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
+              deterministic=False, return_attn_probs=False, sinks=None):  # fmt: skip
+    window = window_of(window_size)
+    state = _state(None, q.device) if dropout_p else None
     with _deterministic(deterministic):
-        found = attention(*(each.transpose(1, 2) for each in (q, k, v)), causal=causal, bias=bias, scale=softmax_scale,
-                          window=tuple(window_size), soft_cap=softcap, alibi_slopes=slopes, dropout_p=dropout_p,
-                          return_lse=return_attn_probs)  # fmt: skip
-    if return_attn_probs:
-        return results(found[0].transpose(1, 2), found[1], True)
-    return found.transpose(1, 2)
+        out, lse = _dense(q, k, v, causal, softmax_scale, window, softcap, alibi_slopes, sinks, dropout_p, state,
+                          return_attn_probs)  # fmt: skip
+    if not return_attn_probs:
+        return out
+    signed = None
+    if dropout_p:
+        signed = _probabilities.of_dense(q, k, causal, softmax_scale, window, softcap, alibi_slopes, dropout_p, state)
+    return out, no_row_is_infinite(lse), signed
 
 
 def flash_attn_kvpacked_func(
@@ -119,27 +143,59 @@ def flash_attn_varlen_func(
     """Attention of packed sequences: q [tokens, heads, head_dim], k and v [tokens_k, heads_kv, head_dim], or with
     block_table [pages, page_size, heads_kv, head_dim]. cu_seqlens: [batch + 1], where sequences begin.
 
-    Returns [tokens, heads, head_dim]; with return_attn_probs that, the LSE [heads, tokens] and None.
+    alibi_slopes: f32 [heads] or [batch, heads]; slopes of each sequence take a launch for each. Returns
+    [tokens, heads, head_dim]; with return_attn_probs that, the LSE [heads, tokens], and what flash_attn_func returns,
+    [batch, heads, max_seqlen_q, max_seqlen_k].
     """
-    refuse_probabilities(return_attn_probs, dropout_p)
-    if alibi_slopes is not None and alibi_slopes.dim() != 1:
-        if alibi_slopes.shape[0] != 1:
-            raise RuntimeError("switchyard.flash_attn: alibi_slopes of each sequence are not served with packed sequences, "
-                               "only [heads]")  # fmt: skip
-        alibi_slopes = alibi_slopes[0]
-    slopes = wide(alibi_slopes)
-    needs = needs_gradient(q, k, v, slopes)
+    return run_packed(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale, causal,
+                      window_size, softcap, alibi_slopes, deterministic, return_attn_probs, block_table)  # fmt: skip
+
+
+def run_packed(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False,
+               window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False,
+               block_table=None, sinks=None):  # fmt: skip
+    slopes, sinks = wide(alibi_slopes), wide(sinks)
+    needs = needs_gradient(q, k, v, slopes, sinks)
     cu_q, cu_k, used = indices(cu_seqlens_q), indices(cu_seqlens_k), None
     if block_table is not None:
         cu_k, used = None, cu_k[1:] - cu_k[:-1]
-    left, right = window_size
+    window = window_of(window_size)
     mask = MASKS["causal_bottom_right" if causal else "none"]
     state = _state(None, q.device) if dropout_p else None
+
+    def run(slopes, used_q, used_k):
+        return _forward(needs, q, k, v, None, slopes, sinks, cu_q, cu_k, used_q, used_k, indices(block_table), state,
+                        max_seqlen_q, max_seqlen_k, mask, *window, softmax_scale, softcap, dropout_p,
+                        return_attn_probs or needs, None, None)  # fmt: skip
+
     with _deterministic(deterministic):
-        out, lse = _forward(needs, q, k, v, None, slopes, None, cu_q, cu_k, None, used, indices(block_table), state, max_seqlen_q,
-                            max_seqlen_k, mask, left, right, softmax_scale, softcap, dropout_p,
-                            return_attn_probs or needs, None, None)  # fmt: skip
-    return results(out, lse, return_attn_probs)
+        if slopes is not None and slopes.dim() == 2:
+            out, lse = _by_sequence(run, slopes, cu_q, cu_k, used, q.shape[0])
+        else:
+            out, lse = run(slopes, None, used)
+    if not return_attn_probs:
+        return out
+    signed = None
+    if dropout_p:
+        signed = _probabilities.of_packed(q, k, cu_q, cu_k, max_seqlen_q, max_seqlen_k, causal, softmax_scale, window, softcap,
+                                          slopes, dropout_p, state)  # fmt: skip
+    return out, no_row_is_infinite(lse), signed
+
+
+def _by_sequence(run, slopes, cu_q, cu_k, used, tokens):
+    """Each sequence by itself, with its slopes: the others have nothing in use, and cost next to nothing."""
+    used_q = cu_q[1:] - cu_q[:-1]
+    used_k = cu_k[1:] - cu_k[:-1] if used is None else used
+    token = torch.arange(tokens, device=cu_q.device)
+    out = lse = None
+    for b in range(slopes.shape[0]):
+        only = torch.arange(slopes.shape[0], device=cu_q.device) == b
+        found, log = run(slopes[b], used_q * only, used_k * only)
+        mine = (token >= cu_q[b]) & (token < cu_q[b + 1])
+        out = found if out is None else torch.where(mine[:, None, None], found, out)
+        if log is not None:
+            lse = log if lse is None else torch.where(mine, log, lse)
+    return out, lse
 
 
 def flash_attn_varlen_kvpacked_func(
