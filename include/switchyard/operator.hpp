@@ -50,7 +50,6 @@
 #include <switchyard/argument_checks.hpp>
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/base/member.hpp>
-#include <switchyard/index_tensors.hpp>
 #include <switchyard/operator_axes.hpp>
 #include <switchyard/operator_description.hpp>
 
