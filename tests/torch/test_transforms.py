@@ -95,6 +95,16 @@ def test_second_derivatives_of_transforms(name):
         twice(inputs[0])
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_decode():
+    """It has no gradient, and says so."""
+    q, k = torch.randn(3, 2, 4, 1, 16).half(), torch.randn(3, 2, 2, 7, 16).half()
+    got = torch.func.vmap(sy.attention_decode)(q, k, k)
+    assert torch.equal(got, torch.stack([sy.attention_decode(a, b, b) for a, b in zip(q, k, strict=True)]))
+    with pytest.raises(RuntimeError, match="switchyard::attention_decode has no gradient"):
+        torch.func.grad(lambda q: sy.attention_decode(q, k[0], k[0]).sum())(q[0])
+
+
 def test_functional_call():
     class Layer(torch.nn.Module):
         def __init__(self):

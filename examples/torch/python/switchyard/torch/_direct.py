@@ -3,8 +3,9 @@
 
 torch.library runs Python for each call outside of inference_mode, and for up to 150 microseconds where a gradient is
 recorded. Eager calls of plain tensors need none of that: here they reach the kernel below autograd, and a gradient is
-a torch.autograd.Function. Everything else (compiled and traced code, tensors with __torch_function__, torch.func,
-vmap among them) calls the op itself, with the gradient that is registered for it. Both gradients are one Formula.
+a torch.autograd.Function. Everything else (compiled and traced code, tensors with __torch_function__) calls the op
+itself, with the gradient that is registered for it; torch.func's transforms, which registered gradients refuse, take a
+third Function. All gradients of an op are one Formula.
 """
 
 from collections.abc import Callable
@@ -60,6 +61,27 @@ def refuse_forward_mode(name: str, args) -> None:
                            "torch.autograd.forward_ad): torch.autograd.grad gives the reverse-mode one")  # fmt: skip
 
 
+def _transformable(overload, setup: Callable, backward: Callable) -> Callable:
+    """An op for torch.func's transforms: torch makes vmap's rule of these functions, and loops over the batch in the op."""
+    members = {"generate_vmap_rule": True, "forward": staticmethod(lambda *args: overload(*args)),
+               "setup_context": staticmethod(setup), "backward": staticmethod(backward)}  # fmt: skip
+    return type(f"transformed_{overload._schema.name}", (torch.autograd.Function,), members).apply
+
+
+def refuse_gradient(name: str) -> Callable:
+    """A backward that raises: of an op without a gradient."""
+
+    def backward(ctx, *grads):
+        raise RuntimeError(f"switchyard::{name} has no gradient")
+
+    return backward
+
+
+def _refusing(name: str) -> Callable:
+    """An op without a gradient, for torch.func's transforms."""
+    return _transformable(getattr(ops, name), lambda ctx, inputs, output: None, refuse_gradient(name))
+
+
 class Formula:
     """An op's gradient: registered for the op, and as torch.autograd.Functions for eager calls."""
 
@@ -104,6 +126,7 @@ class Formula:
             return type(f"switchyard_{name}", (torch.autograd.Function,), members).apply
 
         self.tensors = tensors
+        self.transformed = _transformable(overload, setup, registered)
         self.record, self.record_first = function(forward), function(forward_to_first)
 
 
@@ -113,6 +136,7 @@ def caller(name: str, formula: Formula | None = None, first: bool = False) -> Ca
     overload, run = getattr(ops, name), _quick(name)
     record = formula and (formula.record_first if first else formula.record)
     tensors = formula and formula.tensors
+    transformed = formula.transformed if formula else _refusing(name)
 
     def call(needs_gradient: bool, *args):
         if forward_ad._current_level >= 0:
@@ -122,7 +146,7 @@ def caller(name: str, formula: Formula | None = None, first: bool = False) -> Ca
         elif _is_inference():
             out = run(*args)
         elif _has_torch_function(args) or _is_transformed():
-            out = overload(*args)
+            out = transformed(*args) if _is_transformed() else overload(*args)
         elif not needs_gradient:
             with _below_autograd():
                 out = run(*args)
@@ -138,11 +162,14 @@ def caller(name: str, formula: Formula | None = None, first: bool = False) -> Ca
     return call
 
 
-def run_backward(name: str) -> Callable:
+def run_backward(name: str, formula: Callable[[], Formula] | None = None) -> Callable:
     """What a formula calls for gradients: an op. With create_graph the op is recorded, whose own formula may refuse."""
     overload, run = getattr(ops, name), _quick(name)
+    refusing = _refusing(name)
 
     def call(*args):
+        if _is_transformed():
+            return (refusing if formula is None else formula().transformed)(*args)
         if _is_compiling() or _is_grad_enabled():
             return overload(*args)
         with _below_autograd():

@@ -6,17 +6,7 @@ import threading
 
 import torch
 
-from ._direct import Formula, run_backward
-
-
-def _refuse(name: str):
-    """An op without a gradient: a backward through it raises."""
-
-    def backward(ctx, *grads):
-        raise RuntimeError(f"switchyard::{name} has no gradient")
-
-    torch.library.register_autograd(f"switchyard::{name}", backward)
-
+from ._direct import Formula, refuse_gradient, run_backward
 
 for _name in (
     "attention_backward",
@@ -26,7 +16,7 @@ for _name in (
     "gated_activation_backward",
     "softmax_backward",
 ):
-    _refuse(_name)
+    torch.library.register_autograd(f"switchyard::{_name}", refuse_gradient(_name))
 
 
 class _Wanted(threading.local):
@@ -117,7 +107,7 @@ def _keep_rotary(ctx, inputs, output):
     return ()
 
 
-_turn = run_backward("rotary")
+_turn = run_backward("rotary", lambda: rotary)
 
 
 def _rotary_backward(ctx, wants, grad_q, grad_k=None):
