@@ -23,6 +23,8 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
+#include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
@@ -199,6 +201,10 @@ class catalog final : public state_source {
 
   [[nodiscard]] SWITCHYARD_FUNCTION std::size_t bound_workspace(
       const operator_selectors& rules, const detail::prepared_ranges& ranges) const override;
+
+  [[nodiscard]] SWITCHYARD_FUNCTION std::string check_on_device(const operator_description& op,
+                                                                device_driver& driver, const void* arguments,
+                                                                stream on) const override;
 
   [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<stream_router> streams() override;
 

@@ -30,6 +30,7 @@
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/hip/open.hpp>
 #include <switchyard/devices/memory_source.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/search_path.hpp>
@@ -39,8 +40,10 @@
 #include <switchyard/observing/observers.hpp>
 #include <switchyard/observing/open_ranges.hpp>
 #include <switchyard/observing/ranges.hpp>
+#include <switchyard/operator_description.hpp>
 #include <switchyard/plans/memory_hooks.hpp>
 #include <switchyard/serving/awaited_blobs.hpp>
+#include <switchyard/serving/device_index_source.hpp>
 #include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/module_store.hpp>
 #include <switchyard/serving/operator_state.hpp>
@@ -227,6 +230,12 @@ SWITCHYARD_COLD void catalog::detach(state_user& user) noexcept {
 SWITCHYARD_COLD std::size_t catalog::bound_workspace(const operator_selectors& rules,
                                                      const detail::prepared_ranges& ranges) const {
   return detail::bound_workspace(rules, ranges);
+}
+
+SWITCHYARD_COLD std::string catalog::check_on_device(const operator_description& op, device_driver& driver,
+                                                     const void* arguments, stream on) const {
+  detail::device_index_source source{op, driver, on};
+  return op.check_on_device(arguments, source);
 }
 
 SWITCHYARD_COLD std::shared_ptr<stream_router> catalog::streams() {

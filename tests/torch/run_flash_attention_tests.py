@@ -10,6 +10,7 @@ the CPU. It needs torch, pytest and einops.
 """
 
 import argparse
+import math
 import random
 import re
 import sys
@@ -66,46 +67,61 @@ def _on_cpu(text: str) -> str:
     return text.replace('"cuda"', '"cpu"')
 
 
-class _Choice:
-    """Leaves out what is skipped, and draws the sample."""
+class _Drawn:
+    """In the place of pytest.mark.parametrize, of which the tests make some hundred thousand cases: draws some of them."""
 
     def __init__(self, sample: int, seed: int, smallest: bool):
         self.sample, self.smallest, self.random = sample, smallest, random.Random(seed)
 
-    def is_small(self, item) -> bool:
-        values = item.callspec.params if hasattr(item, "callspec") else {}
-        return not self.smallest or (
-            max(
-                (value for name, value in values.items() if name.startswith("seqlen") and not isinstance(value, bool)),
-                default=0,
-            )
-            <= 300
-            and values.get("d", 0) <= 128
-        )
+    def parametrize(self, names: str, values):
+        def mark(test):
+            test.__dict__.setdefault("_axes", []).append([(names, each) for each in values])
+            return test
 
-    @pytest.hookimpl(trylast=True)
+        return mark
+
+    def _is_small(self, case: dict) -> bool:
+        lengths = [n for name, n in case.items() if name.startswith("seqlen") and not isinstance(n, bool)]
+        return not self.smallest or (max(lengths, default=0) <= 300 and case.get("d", 0) <= 128)
+
+    def _draw(self, axes) -> dict:
+        case = {}
+        for names, value in map(self.random.choice, axes):
+            keys = [each.strip() for each in names.split(",")]
+            case.update(zip(keys, value if len(keys) > 1 else [value], strict=True))
+        return case
+
+    def generate(self, metafunc) -> None:
+        axes = getattr(metafunc.function, "_axes", None)
+        if axes is None:
+            return
+        total = math.prod(map(len, axes))
+        cases: dict[str, dict] = {}
+        for _ in range(100 * self.sample):
+            case = self._draw(axes)
+            if self._is_small(case):
+                cases[str(case)] = case
+            if len(cases) == min(self.sample, total):
+                break
+        print(f"{metafunc.function.__name__}: {len(cases)} of {total} cases")
+        names = list(next(iter(cases.values())))
+        metafunc.parametrize(names, [list(case.values()) for case in cases.values()])
+
+
+class _Skipping:
+    """Leaves out what is skipped."""
+
     def pytest_collection_modifyitems(self, items):
         skipped = SKIPPED | (SKIPPED_ON_GPU if torch.cuda.is_available() else {})
-        by_test: dict[str, list] = {}
         for item in items:
-            by_test.setdefault(item.originalname, []).append(item)
-        kept = []
-        for name, cases in by_test.items():
-            small = [each for each in cases if self.is_small(each)]
-            if self.sample and len(small) > self.sample:
-                small = self.random.sample(small, self.sample)
-            if name in skipped:
-                small = small[:1]
-                small[0].add_marker(pytest.mark.skip(reason=skipped[name]))
-            print(f"{name}: {len(small)} of {len(cases)} cases")
-            kept += small
-        items[:] = kept
+            if item.originalname in skipped:
+                item.add_marker(pytest.mark.skip(reason=skipped[item.originalname]))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
-    parser.add_argument("--sample", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=0, help="0: all cases")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smallest", action="store_true")
     options, rest = parser.parse_known_args()
@@ -113,15 +129,16 @@ def main() -> int:
     _put_modules()
     if not torch.cuda.is_available():
         text = _on_cpu(text)
+    if options.sample:
+        sys.modules["switchyard_drawn_cases"] = _Drawn(options.sample, options.seed, options.smallest)
+        text = text.replace("@pytest.mark.parametrize(", "@_drawn.parametrize(")
+        text = "import switchyard_drawn_cases as _drawn\npytest_generate_tests = _drawn.generate\n" + text
     with tempfile.TemporaryDirectory() as folder:
         test = Path(folder) / "test_flash_attn.py"
         test.write_text(text)
         cases = len(re.findall(r"^def test_", text, re.MULTILINE))
         print(f"{options.checkout}: {cases} tests on {'a GPU' if torch.cuda.is_available() else 'the CPU'}")
-        return pytest.main(
-            [str(test), "-q", "-p", "no:cacheprovider", "-rs", *rest],
-            plugins=[_Choice(options.sample, options.seed, options.smallest)],
-        )
+        return pytest.main([str(test), "-q", "-p", "no:cacheprovider", "-rs", *rest], plugins=[_Skipping()])
 
 
 if __name__ == "__main__":

@@ -197,14 +197,6 @@ def test_dispatch_modes_see_the_op(counted):
     assert mode.calls["softmax"] == 1 and mode.calls["softmax_backward"] == 1
 
 
-@pytest.mark.parametrize("name", ["attention", "rms_norm", "softmax"])
-def test_torch_func_is_refused(name):
-    """torch.library's own gradients do not serve it; nothing silently wrong comes out."""
-    function, _, inputs = calls()[name]
-    with pytest.raises(RuntimeError, match="functorch transforms"):
-        torch.func.grad(lambda *given: function(*given).sum())(*inputs)
-
-
 @pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.parametrize("grad", [False, True])
 def test_traces_hold_the_op(grad):
@@ -304,10 +296,3 @@ def test_calls_without_tangents_in_a_dual_level():
     x = torch.randn(2, 16)
     with torch.autograd.forward_ad.dual_level():
         assert torch.equal(sy.softmax(x), ops.softmax(x))
-
-
-def test_vmap():
-    x = torch.randn(3, 2, 16)
-    assert torch.equal(torch.func.vmap(sy.softmax)(x), sy.softmax(x))
-    with pytest.raises(RuntimeError, match="functorch transforms"):
-        torch.func.grad(lambda x: sy.softmax(x).sum())(x)

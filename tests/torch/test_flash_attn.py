@@ -148,8 +148,27 @@ def test_dropout():
     torch.manual_seed(1)
     assert torch.equal(first, fa.flash_attn_func(q, k, v + 1, 0.25))
     assert abs(first.mean() - fa.flash_attn_func(q, k, v + 1).mean()) < 0.05
-    with pytest.raises(RuntimeError, match="return_attn_probs with dropout_p is not served"):
-        fa.flash_attn_func(q, k, v, 0.25, return_attn_probs=True)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_probabilities_with_dropout(name, is_packed):
+    """exp(score - largest of the row), negative where it is dropped: the result follows from them."""
+    options = {**CASES[name], "return_attn_probs": True}
+    lengths_q, lengths_k = ([N, N], [M, M]) if not is_packed else ([3, 7], [9, 5])
+    q, k, v = tensors(*((sum(n), h, D) for n, h in ((lengths_q, H), (lengths_k, HK), (lengths_k, HK))), grad=False)
+    if is_packed:
+        lengths = cumulated(lengths_q), cumulated(lengths_k), max(lengths_q), max(lengths_k)
+        out, _, signed = fa.flash_attn_varlen_func(q, k, v, *lengths, 0.25, **options)
+    else:
+        out, _, signed = fa.flash_attn_func(*(each.unflatten(0, (2, -1)) for each in (q, k, v)), 0.25, **options)
+        out = out.flatten(0, 1)
+    assert signed.shape == (2, H, max(lengths_q), max(lengths_k)) and (signed < 0).any()
+    for b, (mine, values) in enumerate(zip(out.split(lengths_q), v.split(lengths_k), strict=True)):
+        part = signed[b, :, : mine.shape[0], : values.shape[0]].double()
+        weights = part.clamp(min=0) / part.abs().sum(2, keepdim=True).clamp(min=1e-30) / 0.75
+        values = values.double().repeat_interleave(H // HK, 1)
+        compare(mine, torch.einsum("hqk,khd->qhd", weights, values))
 
 
 def turned(x, cos, sin, places, interleaved):
@@ -269,10 +288,45 @@ def test_refused_caches(message):
         fa.flash_attn_with_kvcache(q, torch.randn(1, 4, 2, 16), torch.randn(1, 4, 2, 16), **given)
 
 
-def test_refused_slopes_of_packed_sequences():
-    q = torch.randn(4, 2, 16)
-    with pytest.raises(RuntimeError, match="alibi_slopes of each sequence are not served"):
-        fa.flash_attn_varlen_func(q, q, q, cumulated([1, 3]), cumulated([1, 3]), 3, 3, alibi_slopes=torch.ones(2, 2))
+def test_slopes_of_packed_sequences():
+    """[batch, heads]: each sequence has its own."""
+    lengths_q, lengths_k = [3, 1, 7], [5, 2, 9]
+    slopes = torch.linspace(0.1, 0.9, 3 * H).reshape(3, H)
+    given = tensors((11, H, D), (16, HK, D), (16, HK, D))
+    out, lse, _ = fa.flash_attn_varlen_func(*given, cumulated(lengths_q), cumulated(lengths_k), 7, 9, causal=True,
+                                            alibi_slopes=slopes, return_attn_probs=True)  # fmt: skip
+    wide = widened(given)
+    parts = zip(wide[0].split(lengths_q), wide[1].split(lengths_k), wide[2].split(lengths_k), slopes, strict=True)
+    found = [judge(*(each[None] for each in part), causal=True, alibi_slopes=own) for *part, own in parts]
+    compare(lse.detach(), torch.cat([each[0] for _, each in found], 1))
+    check_gradients(out, torch.cat([each[0] for each, _ in found]), given, wide, 5e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_slopes_of_sequences_are_exact(dtype):
+    """As f32, whatever the queries' type: far keys would lose them to its roundings."""
+    q, k, v = tensors((2, 8, H, D), (2, 600, HK, D), (2, 600, HK, D), dtype=dtype, grad=False)
+    slopes = torch.linspace(0.001, 0.01, 2 * H).reshape(2, H)
+    out = fa.flash_attn_func(q, k, v, alibi_slopes=slopes)
+    each = torch.cat([fa.flash_attn_func(q[b : b + 1], k[b : b + 1], v[b : b + 1], alibi_slopes=slopes[b]) for b in range(2)])
+    assert torch.equal(out, each) and out.is_contiguous()
+
+
+def test_a_window_may_be_a_tensor():
+    q, k = tensors((1, 9, 2, 16), (1, 9, 2, 16), grad=False)
+    want = fa.flash_attn_func(q, k, k, window_size=(3, 1))
+    assert torch.equal(fa.flash_attn_func(q, k, k, window_size=torch.tensor([3, 1])), want)
+
+
+def test_more_keys_than_pages_are_refused():
+    """Behind the table's end, another sequence's keys would be overwritten."""
+    q, cache = torch.randn(1, 1, 2, 16), torch.randn(4, 8, 2, 16)
+    table, used = torch.zeros(1, 1, dtype=torch.int32), torch.tensor([8], dtype=torch.int32)
+    before = cache.clone()
+    with pytest.raises(RuntimeError, match="block_table has 1 pages of 8 keys for each sequence, but one has 9 keys"):
+        fa.flash_attn_with_kvcache(q, cache, cache, q, q, cache_seqlens=used, block_table=table)
+    assert torch.equal(cache, before)
+    assert fa.flash_attn_with_kvcache(q, cache, cache, cache_seqlens=used, block_table=table).isfinite().all()
 
 
 def test_shapes_that_disagree_are_named():

@@ -17,7 +17,8 @@ def definition(q, k, v, bias=None, scale=None):
     k, v = (each.repeat_interleave(q.shape[2] // k.shape[2], 2) for each in (k, v))
     scores = torch.einsum("bqhd,bkhd->bhqk", q.double(), k.double()) * (q.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores if bias is None else scores + bias.double()
-    weights = torch.softmax(scores, -1).nan_to_num(0)
+    sees = (scores > -torch.inf).any(-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(~sees, 0), -1) * sees
     return torch.einsum("bhqk,bkhd->bqhd", weights, v.double())
 
 

@@ -19,7 +19,6 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/launching/device_dispatcher.hpp>
-#include <switchyard/launching/device_index_source.hpp>
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/observing/counters.hpp>
@@ -159,8 +158,7 @@ SWITCHYARD_COLD void device_dispatcher::check_call(operator_state& now, problem_
                             "tensors of indices come later");
       return;
     } else {
-      detail::device_index_source source{op_, *driver_, launch_stream};
-      wrong = op_.check_on_device(arguments, source);
+      wrong = source_.check_on_device(op_, *driver_, arguments, launch_stream);
     }
     if (!wrong.empty()) detail::fail_checked(op_, own, wrong);
   } catch (const error& problem) {

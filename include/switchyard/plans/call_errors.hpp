@@ -27,10 +27,6 @@ namespace detail {
 [[noreturn, gnu::cold]] void fail_checked(const operator_description& op, problem_view problem,
                                           const std::string& wrong);
 
-/// A driver failed while checked mode read numbers from the device. `name`: of what was read.
-[[noreturn, gnu::cold]] void fail_reading(const operator_description& op, const device_driver& driver,
-                                          const std::string& name, status result, stream launch_stream);
-
 /// The call was not prepared, and the sealed catalog refuses it. `why`: "is new".
 [[noreturn, gnu::cold]] void fail_unprepared(const operator_description& op, problem_view problem,
                                              const std::string& why);

@@ -39,15 +39,6 @@ SWITCHYARD_COLD void fail_checked(const operator_description& op, problem_view p
                    std::string{op.name} + ": " + wrong + "; called with " + format_problem(op, problem)};
 }
 
-SWITCHYARD_COLD void fail_reading(const operator_description& op, const device_driver& driver,
-                                  const std::string& name, status result, stream launch_stream) {
-  if (!driver.owns(launch_stream)) fail_foreign(op, driver);
-  throw driver_error{error_code::driver_failed,
-                     std::string{op.name} + ": checked mode cannot read " + name + ": " +
-                         driver.describe(result) +
-                         "; it is no tensor of this device, or work before this call has failed"};
-}
-
 SWITCHYARD_COLD void fail_unprepared(const operator_description& op, problem_view problem,
                                      const std::string& why) {
   throw call_error{error_code::not_prepared,

@@ -4,11 +4,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/devices/device.hpp>
+#include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/memory_source.hpp>
+#include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
@@ -70,6 +73,13 @@ class state_source {
   [[nodiscard]] virtual std::size_t bound_workspace(const operator_selectors& /*rules*/,
                                                     const detail::prepared_ranges& /*ranges*/) const {
     throw call_error{error_code::invalid_argument, "the workspace of ranges is known to catalogs alone"};
+  }
+
+  /// What checked mode says of a call's tensors of indices, which lie on a device. Here for the same reason.
+  [[nodiscard]] virtual std::string check_on_device(const operator_description& /*op*/,
+                                                    device_driver& /*driver*/, const void* /*arguments*/,
+                                                    stream /*on*/) const {
+    return {};
   }
 
   /// What finds a stream's device, for users that serve every device. Throws driver_error.

@@ -10,6 +10,7 @@
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/stream.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/operator_description.hpp>
 #include <switchyard/plans/call_errors.hpp>
 
@@ -27,11 +28,19 @@ class device_index_source final : public index_source {
     std::vector<std::uint64_t>& copy = copies_.emplace_back((bytes + 7) / 8);  // aligned for every number
     status result = driver_.copy(copy.data(), address, bytes, stream_);
     if (result == 0) result = driver_.synchronize(stream_);
-    if (result != 0) fail_reading(op_, driver_, name, result, stream_);
+    if (result != 0) fail(name, result);
     return copy.data();
   }
 
  private:
+  [[noreturn]] void fail(const std::string& name, status result) const {
+    if (!driver_.owns(stream_)) fail_foreign(op_, driver_);
+    throw driver_error{error_code::driver_failed,
+                       std::string{op_.name} + ": checked mode cannot read " + name + ": " +
+                           driver_.describe(result) +
+                           "; it is no tensor of this device, or work before this call has failed"};
+  }
+
   const operator_description& op_;
   device_driver& driver_;
   stream stream_;
