@@ -105,6 +105,15 @@ def test_decode():
         torch.func.grad(lambda q: sy.attention_decode(q, k[0], k[0]).sum())(q[0])
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_reverse_mode_jacobians():
+    x = torch.randn(2, 5)
+    got = torch.func.jacrev(sy.softmax)(x)
+    torch.testing.assert_close(got, torch.autograd.functional.jacobian(lambda x: torch.softmax(x, -1), x))
+    out, pull = torch.func.vjp(sy.softmax, x)
+    torch.testing.assert_close(pull(torch.ones_like(out))[0], torch.zeros_like(x))
+
+
 def test_functional_call():
     class Layer(torch.nn.Module):
         def __init__(self):
