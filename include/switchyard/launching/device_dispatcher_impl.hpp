@@ -167,9 +167,11 @@ SWITCHYARD_COLD void device_dispatcher::check_call(operator_state& now, problem_
   }
 }
 
-SWITCHYARD_COLD void device_dispatcher::launch_counted(operator_state& now, plan& found,
-                                                       const void* arguments, stream launch_stream,
-                                                       const workspace& given) {
+// Inlined, it would cost launch_known() registers.
+[[gnu::noinline]] SWITCHYARD_COLD void device_dispatcher::launch_counted(operator_state& now, plan& found,
+                                                                         const void* arguments,
+                                                                         stream launch_stream,
+                                                                         const workspace& given) {
   if (now.is_checked()) check_call(now, found.problem.own(), arguments, launch_stream);
   found.count.fetch_add(1, std::memory_order_relaxed);
   found.kernels->trace(found);
