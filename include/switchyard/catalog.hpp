@@ -28,9 +28,12 @@
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/files/data_folder.hpp>
 #include <switchyard/files/reload_report.hpp>
+#include <switchyard/observing/canary_trial.hpp>
 #include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/counters_file.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/observing/live_options.hpp>
+#include <switchyard/observing/live_records.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/seal.hpp>
@@ -56,6 +59,11 @@ struct search_path;
 struct canary_options {
   std::vector<std::string> tables{};  ///< before all overlays: files or folders
   double share = 0;                   ///< of the problems of each operator, by a hash of the problem: 0 to 1
+  /// They return by themselves, the share becoming 0, when so many comparisons of an operator by
+  /// compare_live() find that their choices take longer than the others' by more than this share of the time,
+  /// over all calls compared; 0: they do not.
+  double most_regret = 0.05;
+  std::uint32_t least_comparisons = 32;
 };
 
 /// How a catalog is opened.
@@ -71,6 +79,7 @@ struct catalog_options {
   /// and its previous version stays in use. Any thread that reads files calls it; it must not call the
   /// library.
   std::function<std::string(std::string_view bytes, const std::string& path)> accept{};
+  live_options live{};            ///< which real calls are timed: none
   range_hooks ranges{};           ///< around calls; none: those of SWITCHYARD_RANGES
   std::string data{data_folder};  ///< kernels and tables of this installation; empty: there is none
   std::size_t plan_capacity =
@@ -185,6 +194,20 @@ class catalog final : public state_source {
   ///     files.write_counters("/var/lib/node_exporter/switchyard.prom");
   void write_counters(const std::string& path, std::chrono::milliseconds interval = std::chrono::seconds{15});
 
+  /// What was measured of real calls: by events, as catalog_options::live says, and by compare_live(). Reads
+  /// the events that are over; nobody waits for the others.
+  ///     std::printf("%s", to_string(files.live()).c_str());
+  [[nodiscard]] live_report live();
+
+  /// Reads the events of timed calls that are over, as a watching catalog does at each look.
+  void poll_live();
+
+  /// What comparisons found, as tuning tables: the rows of an operator on a device, with times that were
+  /// taken in turns, and what was denied. Each is written as a whole to FOLDER/OPERATOR/DEVICE.json, ready
+  /// for `switchyard tables merge`. Returns the paths. Throws file_error unreadable_file.
+  ///     files.write_live_tables("/var/lib/engine/live");
+  std::vector<std::string> write_live_tables(const std::string& folder);
+
   /// Looks for changes at an interval, on a thread of its own, and reloads. Files are compared by times, size
   /// and inode, so it works on network file systems as well.
   ///     files.watch(std::chrono::seconds{5});
@@ -209,6 +232,12 @@ class catalog final : public state_source {
   [[nodiscard]] SWITCHYARD_FUNCTION std::shared_ptr<stream_router> streams() override;
 
   [[nodiscard]] SWITCHYARD_FUNCTION std::unique_ptr<memory_source> memory_of(const device& target) override;
+
+  [[nodiscard]] SWITCHYARD_FUNCTION std::unique_ptr<live_timer> timer_of(const operator_description& op,
+                                                                         const device& target) override;
+
+  SWITCHYARD_FUNCTION void take(const operator_description& op, const device& target,
+                                const live_comparison& found) override;
 
  private:
   /// A dispatcher's core: who uses which files' rules on which device.
@@ -235,6 +264,12 @@ class catalog final : public state_source {
   /// the operator state in use, or in one that was refused. The caller holds the use's mutex.
   [[nodiscard]] static bool have_blobs_come(use& each, reload_report& report);
 
+  /// Takes a variant out of service that a comparison found wrong.
+  void deny(const operator_description& op, const device& target, const live_comparison& found);
+
+  /// Takes new tables back where comparisons found them slower.
+  void judge_canary(const operator_description& op, const live_comparison& found);
+
   [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses();
 
   std::shared_ptr<use> remove(const state_user& user) noexcept;
@@ -247,6 +282,8 @@ class catalog final : public state_source {
   std::shared_ptr<recorder> record_;
   tallies tallies_;
   range_hooks ranges_;
+  std::shared_ptr<live_records> live_;
+  canary_trial trial_;
   std::atomic<std::uint64_t> reloads_{0};
   std::unique_ptr<selector_source> selectors_;  // behind a pointer: its header reads JSON
   std::shared_ptr<generation_counter> generation_ = std::make_shared<generation_counter>(0);

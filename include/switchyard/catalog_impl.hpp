@@ -34,9 +34,14 @@
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/search_path.hpp>
+#include <switchyard/io/write_file.hpp>
+#include <switchyard/observing/canary_trial.hpp>
 #include <switchyard/observing/counters.hpp>
 #include <switchyard/observing/counters_file.hpp>
 #include <switchyard/observing/environment.hpp>
+#include <switchyard/observing/event_timer.hpp>
+#include <switchyard/observing/live_comparison.hpp>
+#include <switchyard/observing/live_records.hpp>
 #include <switchyard/observing/observers.hpp>
 #include <switchyard/observing/open_ranges.hpp>
 #include <switchyard/observing/ranges.hpp>
@@ -44,6 +49,7 @@
 #include <switchyard/plans/memory_hooks.hpp>
 #include <switchyard/serving/awaited_blobs.hpp>
 #include <switchyard/serving/device_index_source.hpp>
+#include <switchyard/serving/live_tables.hpp>
 #include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/module_store.hpp>
 #include <switchyard/serving/operator_state.hpp>
@@ -95,6 +101,7 @@ SWITCHYARD_COLD catalog::catalog(catalog_options options)
       messages_{options_.settings.open_log(options_.receiver)},
       record_{options_.settings.open_recorder()},
       ranges_{find_ranges()},
+      live_{std::make_shared<live_records>(options_.live)},
       selectors_{std::make_unique<selector_source>(
           path_of(options_), [this](std::string_view op) { return options_.settings.forced_for(op); },
           [messages = messages_](const std::string& message) { messages->warn(message); }, why_absent,
@@ -162,6 +169,7 @@ SWITCHYARD_COLD std::size_t catalog::unload_unused() {
 
 SWITCHYARD_COLD reload_report catalog::set_canary_share(double share) {
   selectors_->set_canary_share(share);
+  trial_.begin_again();
   return reload();
 }
 
@@ -188,9 +196,92 @@ SWITCHYARD_COLD std::unique_ptr<memory_source> catalog::memory_of(const device& 
   return std::make_unique<detail::hooked_memory>(options_.memory, *target.driver());
 }
 
+SWITCHYARD_COLD std::unique_ptr<live_timer> catalog::timer_of(const operator_description& op,
+                                                              const device& target) {
+  if (options_.live.one_in == 0) return nullptr;
+  return std::make_unique<event_timer>(
+      options_.live, target.driver(), live_, tallies_.of(op.name),
+      [messages = messages_](const std::string& message) { messages->warn(message); });
+}
+
+SWITCHYARD_COLD void catalog::take(const operator_description& op, const device& target,
+                                   const live_comparison& found) {
+  const bool is_timed = found.outcome == comparison_outcome::compared;
+  if (is_timed || found.outcome == comparison_outcome::differs)
+    tallies_.of(op.name)->count(&operator_tally::live_comparisons);
+  if (is_timed) live_->add(op, target.driver()->properties(), found);
+  if (!found.denied.empty()) return deny(op, target, found);
+  if (is_timed && found.is_canary) judge_canary(op, found);
+}
+
+SWITCHYARD_COLD void catalog::deny(const operator_description& op, const device& target,
+                                   const live_comparison& found) {
+  const compared_variant& wrong = found.denied == found.winner.id ? found.winner : found.rival;
+  const live_denial denied{&op,        target.driver()->properties(),  wrong.id, wrong.blobs,
+                           wrong.type, "live measuring: " + found.text};
+  if (!live_->add(denied)) return;
+  selectors_->deny(op, denied);
+  tallies_.of(op.name)->count(&operator_tally::live_denials);
+  messages_->warn("live measuring: " + found.text + " (variant '" + wrong.id + "' of " +
+                  std::string{op.name} + " is out of service until its manifest or its blob changes)");
+  (void)reload();
+}
+
+SWITCHYARD_COLD void catalog::judge_canary(const operator_description& op, const live_comparison& found) {
+  const canary_options& rule = options_.canary;
+  const double share = selectors_->canary_share();
+  if (rule.most_regret <= 0 || share <= 0) return;
+  const canary_trial::verdict so_far =
+      trial_.add(op.name, found.winner.median_us, found.rival.median_us, rule.least_comparisons);
+  if (so_far.comparisons < rule.least_comparisons || so_far.regret <= rule.most_regret) return;
+  trial_.begin_again();
+  tallies_.of(op.name)->count(&operator_tally::canary_returns);
+  messages_->warn("canary: the choices of the new tables take " + text::number(100 * so_far.regret) +
+                  " % longer than the others' over " + std::to_string(so_far.comparisons) +
+                  " comparisons of " + std::string{op.name} + ", more than " +
+                  text::number(100 * rule.most_regret) + " %: their share is 0 now, and was " +
+                  text::number(share));
+  (void)set_canary_share(0);
+}
+
+SWITCHYARD_COLD std::vector<std::string> catalog::write_live_tables(const std::string& folder) {
+  std::vector<std::string> out;
+  const auto now = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
+  const std::chrono::year_month_day date{now};
+  const auto digits = [](unsigned value, std::size_t wanted) {
+    std::string text = std::to_string(value);
+    return std::string(wanted - std::min(wanted, text.size()), '0') + text;
+  };
+  const std::string today = digits(static_cast<unsigned>(static_cast<int>(date.year())), 4) + "-" +
+                            digits(static_cast<unsigned>(date.month()), 2) + "-" +
+                            digits(static_cast<unsigned>(date.day()), 2);
+  for (const live_table& each : format_live_tables(live_->report(), today)) {
+    const std::filesystem::path path = std::filesystem::path{folder} / each.path;
+    std::error_code problem;
+    std::filesystem::create_directories(path.parent_path(), problem);  // writing says what is wrong
+    write_file(path.string(), each.text);
+    out.push_back(path.string());
+  }
+  return out;
+}
+
+SWITCHYARD_COLD live_report catalog::live() {
+  poll_live();
+  return live_->report();
+}
+
+SWITCHYARD_COLD void catalog::poll_live() {
+  if (options_.live.one_in == 0) return;
+  for (const auto& each : all_uses()) {
+    const std::scoped_lock lock{each->mutex};
+    if (each->user != nullptr) each->user->poll_live();
+  }
+}
+
 SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {
   watcher_.start(interval, [this] {
     try {
+      poll_live();
       (void)reload(options_.clock());
     } catch (const std::exception& problem) {
       try {
@@ -386,7 +477,9 @@ SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& m
                                               own != nullptr ? *own : options_.limits);
   return std::make_unique<operator_state>(
       std::move(selectors), std::move(store), messages_, record_, options_.plan_capacity, generation_,
-      options_.clock, observers{seal_, tallies_.of(mine.op->name), ranges_, options_.settings.check});
+      options_.clock,
+      observers{seal_, tallies_.of(mine.op->name), ranges_, options_.settings.check,
+                options_.live.one_in > 0 ? live_ : nullptr});
 }
 
 }  // namespace v0

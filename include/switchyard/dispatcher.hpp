@@ -34,6 +34,22 @@
 namespace switchyard {
 inline namespace v0 {
 
+namespace detail {
+
+/// What stands behind a dispatcher, for functions of other headers.
+struct dispatcher_access {
+  template <class Dispatcher>
+  [[nodiscard]] static device_dispatcher& core(const Dispatcher& of, stream on) {
+    return of.core_of(on);
+  }
+  template <class Dispatcher>
+  [[nodiscard]] static std::string check(const Dispatcher& of, const typename Dispatcher::arguments& call) {
+    return of.check(call);
+  }
+};
+
+}  // namespace detail
+
 template <operator_type Operator>
 class dispatcher {
  public:
@@ -137,6 +153,8 @@ class dispatcher {
   [[nodiscard]] const device& device_of(stream of = {}) const { return find(of).target(); }
 
  private:
+  friend struct detail::dispatcher_access;
+
   struct typed_call {
     const dispatcher::arguments* of;
     [[nodiscard]] const void* arguments() const noexcept { return of; }

@@ -7,6 +7,7 @@
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
+#include <switchyard/live.hpp>
 #include <switchyard/operators/built_in.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>

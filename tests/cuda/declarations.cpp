@@ -94,6 +94,7 @@ SWITCHYARD_SAME(graph_launch, PFN_cuGraphLaunch_v10000);
 SWITCHYARD_SAME(event_create, PFN_cuEventCreate_v2000);
 SWITCHYARD_SAME(event_destroy, PFN_cuEventDestroy_v4000);
 SWITCHYARD_SAME(event_record, PFN_cuEventRecord_v2000);
+SWITCHYARD_SAME(event_query, PFN_cuEventQuery_v2000);
 SWITCHYARD_SAME(event_synchronize, PFN_cuEventSynchronize_v2000);
 SWITCHYARD_SAME(event_elapsed_time, PFN_cuEventElapsedTime_v2000);
 SWITCHYARD_SAME(memcpy_async, PFN_cuMemcpyAsync_v4000);

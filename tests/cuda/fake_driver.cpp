@@ -40,8 +40,8 @@ struct CUstream_st {
   CUgraph_st* graph = nullptr;  ///< that it records
 };
 struct CUevent_st {
-  int recorded = 0;
-  bool waited_for = false;
+  std::atomic<int> recorded = 0;
+  std::atomic<bool> waited_for = false;
 };
 struct CUgraph_st {
   std::vector<CUfunc_st*> kernels;
@@ -403,6 +403,7 @@ const cuda::api functions = [] {
   };
   table.event_create = [](CUevent_st** event, unsigned) {
     if (current() == nullptr) return cuda::result::invalid_context;
+    if (notes.event_create_answer != 0) return notes.event_create_answer.load();
     ++notes.events;
     *event = new CUevent_st{};
     return cuda::result::success;
@@ -413,18 +414,27 @@ const cuda::api functions = [] {
     return cuda::result::success;
   };
   table.event_record = [](CUevent_st* event, CUstream_st*) {
-    static int clock = 0;
+    static std::atomic<int> clock = 0;
+    if (notes.event_record_answer != 0) return notes.event_record_answer.load();
+    ++notes.event_records;
     event->recorded = ++clock;
     event->waited_for = false;
     return cuda::result::success;
   };
+  table.event_query = [](CUevent_st* event) {
+    notes.query_mode = capture_mode;
+    if (notes.event_query_answer != 0) return notes.event_query_answer.load();
+    event->waited_for = true;
+    return cuda::result::success;
+  };
   table.event_synchronize = [](CUevent_st* event) {
+    ++notes.event_waits;
     event->waited_for = true;
     return cuda::result::success;
   };
   table.event_elapsed_time = [](float* milliseconds, CUevent_st* from, CUevent_st* to) {
     if (!to->waited_for) return cuda::result::not_ready;
-    *milliseconds = static_cast<float>(to->recorded - from->recorded);
+    *milliseconds = static_cast<float>(to->recorded - from->recorded) * notes.event_milliseconds;
     return cuda::result::success;
   };
   table.memcpy_async = [](unsigned long long to, unsigned long long from, std::size_t bytes,
@@ -520,6 +530,7 @@ constexpr std::pair<std::string_view, int> versions[]{
     {"cuEventCreate", 2000},
     {"cuEventDestroy", 4000},
     {"cuEventRecord", 2000},
+    {"cuEventQuery", 2000},
     {"cuEventSynchronize", 2000},
     {"cuEventElapsedTime", 2000},
     {"cuMemcpyAsync", 4000},

@@ -30,6 +30,13 @@ struct record {
   int load_mode = -1;                           ///< capture mode of the thread when it last loaded a module
   int legacy_capture_error = 0;  ///< what the default streams answer when asked whether they capture
   const char* image_text = nullptr;
+  std::atomic<int> event_create_answer = 0;  ///< what these calls answer; 0: they succeed
+  std::atomic<int> event_record_answer = 0;
+  std::atomic<int> event_query_answer = 0;
+  std::atomic<int> event_records = 0;
+  std::atomic<int> event_waits = 0;           ///< of the host for an event
+  std::atomic<int> query_mode = -1;           ///< capture mode of the thread when it last asked for an event
+  std::atomic<float> event_milliseconds = 1;  ///< between two events that follow each other
   void (*on_launch)(void** parameters) = nullptr;  ///< called at each launch, where set
 };
 

@@ -70,6 +70,7 @@ SWITCHYARD_SAME(stream_synchronize, hipStreamSynchronize, hipError_t (*)(hipStre
 SWITCHYARD_SAME(event_create, hipEventCreate, hipError_t (*)(hipEvent_t*));
 SWITCHYARD_SAME(event_destroy, hipEventDestroy, hipError_t (*)(hipEvent_t));
 SWITCHYARD_SAME(event_record, hipEventRecord, hipError_t (*)(hipEvent_t, hipStream_t));
+SWITCHYARD_SAME(event_query, hipEventQuery, hipError_t (*)(hipEvent_t));
 SWITCHYARD_SAME(event_synchronize, hipEventSynchronize, hipError_t (*)(hipEvent_t));
 SWITCHYARD_SAME(event_elapsed_time, hipEventElapsedTime, hipError_t (*)(float*, hipEvent_t, hipEvent_t));
 SWITCHYARD_SAME(memcpy_async, hipMemcpyAsync,

@@ -285,6 +285,9 @@ int hipEventRecord(ihipEvent_t* event, ihipStream_t* stream) {
   return with_device(
       [&](const cuda::api& driver) { return driver.event_record(event_of(event), stream_of(stream)); });
 }
+int hipEventQuery(ihipEvent_t* event) {
+  return with_device([&](const cuda::api& driver) { return driver.event_query(event_of(event)); });
+}
 int hipEventSynchronize(ihipEvent_t* event) {
   return with_device([&](const cuda::api& driver) { return driver.event_synchronize(event_of(event)); });
 }

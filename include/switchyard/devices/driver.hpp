@@ -89,6 +89,10 @@ class device_driver : public memory_source {
   [[nodiscard]] virtual status record(event_handle event, stream on) noexcept = 0;
   /// Time between two recorded events; waits for the later one.
   [[nodiscard]] virtual status elapsed(event_handle from, event_handle to, double& microseconds) noexcept = 0;
+  /// The same without waiting: `is_over` says whether the device has passed `to`; the time is set only then.
+  /// Allowed while any stream is captured.
+  [[nodiscard]] virtual status elapsed_if_over(event_handle from, event_handle to, bool& is_over,
+                                               double& microseconds) noexcept = 0;
 
   /// As memory_source has it, without an exception.
   [[nodiscard]] void* allocate(std::size_t bytes, stream on) noexcept override = 0;

@@ -21,6 +21,7 @@
 #include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
+#include <switchyard/observing/live_observer.hpp>
 #include <switchyard/plans/bind_parameters.hpp>
 #include <switchyard/plans/call_errors.hpp>
 #include <switchyard/plans/plan.hpp>
@@ -38,6 +39,10 @@
 
 namespace switchyard {
 inline namespace v0 {
+
+namespace detail {
+class live_comparer;
+}  // namespace detail
 
 class device_dispatcher final : public state_user, private plan_launcher {
  public:
@@ -139,7 +144,13 @@ class device_dispatcher final : public state_user, private plan_launcher {
 
   void free_replaced() override { displaced_.free(reclaimer_); }
 
+  void poll_live() noexcept override {
+    if (timer_ != nullptr) timer_->poll();
+  }
+
  private:
+  friend class detail::live_comparer;
+
   static constexpr int max_rounds = 4;
 
   /// Loads what was prepared; returns the changes of the kept ranges up to then.
@@ -236,9 +247,13 @@ class device_dispatcher final : public state_user, private plan_launcher {
   [[gnu::cold]] void check_call(operator_state& now, problem_view own, const void* arguments,
                                 stream launch_stream);
 
-  /// A call that is recorded, printed, checked, or shown to a profiler.
+  /// A call that is recorded, printed, checked, timed, or shown to a profiler.
   [[gnu::cold]] void launch_counted(operator_state& now, plan& found, const void* arguments,
                                     stream launch_stream, const workspace& given);
+
+  /// As if it were not.
+  void run_counted(operator_state& now, plan& found, const void* arguments, stream launch_stream,
+                   const workspace& given);
 
   /// Decides a fallback plan again and launches the better one. False where the plan at hand is to be
   /// used.
@@ -275,6 +290,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   std::unique_ptr<memory_source> own_memory_;  // of calls' workspaces; null: the driver gives it
   std::shared_ptr<const choice_limits> limits_;
   std::atomic<bool> has_warned_{false};  // of calls that checked mode cannot check
+  std::unique_ptr<live_timer> timer_;  // null: no call is timed
 };
 
 }  // namespace v0

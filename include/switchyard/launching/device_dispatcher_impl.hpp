@@ -22,6 +22,7 @@
 #include <switchyard/launching/per_call_launch.hpp>
 #include <switchyard/launching/plan_launcher.hpp>
 #include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/live_observer.hpp>
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/call_errors.hpp>
@@ -50,7 +51,8 @@ SWITCHYARD_FUNCTION device_dispatcher::device_dispatcher(const operator_descript
       source_{source},
       device_{std::move(target)},
       own_memory_{source.memory_of(device_)},
-      limits_{std::move(limits)} {
+      limits_{std::move(limits)},
+      timer_{source.timer_of(op, device_)} {
   if (limits_ != nullptr) limits_->require_valid();
   if (own_memory_ != nullptr) take_memory_from(*own_memory_);
   source_.attach(op, device_, *this);
@@ -173,10 +175,22 @@ SWITCHYARD_COLD void device_dispatcher::check_call(operator_state& now, problem_
                                                                          stream launch_stream,
                                                                          const workspace& given) {
   if (now.is_checked()) check_call(now, found.problem.own(), arguments, launch_stream);
-  found.count.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t calls = found.count.fetch_add(1, std::memory_order_relaxed);
   found.kernels->trace(found);
   const detail::scoped_range range{now.ranges(), found.kernels->range_of(found)};
-  run(now, found, arguments, launch_stream, given);
+  // By the problem's hash, each begins elsewhere: one that is seldom called is timed as often as it should.
+  if (found.live == nullptr || timer_ == nullptr || !timer_->is_due(calls + found.hash))
+    return run_counted(now, found, arguments, launch_stream, given);
+  detail::timed_call timed{*timer_, launch_stream};
+  run_counted(now, found, arguments, launch_stream, given);
+  timed.finish(found.live);
+}
+
+SWITCHYARD_FUNCTION void device_dispatcher::run_counted(operator_state& now, plan& found,
+                                                        const void* arguments, stream launch_stream,
+                                                        const workspace& given) {
+  if (found.counted_way == launch_way::any) return run(now, found, arguments, launch_stream, given);
+  launch_by(found.counted_way, now, found, arguments, launch_stream, given);
 }
 
 SWITCHYARD_FUNCTION bool device_dispatcher::launch_decided_again(operator_state& now, const plan& found,

@@ -67,6 +67,9 @@ class plan_launcher {
   const operator_description& op_;
   device_driver* driver_;
 
+  /// Where calls' workspaces come from.
+  [[nodiscard]] memory_source& memory() const noexcept { return *memory_; }
+
  private:
   /// Throws why a plan's only launch failed, and counts it.
   [[noreturn, gnu::cold]] void fail_only_launch(const plan& of, status result, stream launch_stream) const;

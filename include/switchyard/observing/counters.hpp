@@ -39,6 +39,11 @@ struct operator_counters {
   std::uint64_t unprepared_loads = 0;      ///< of them, those that loaded a kernel
   std::uint64_t unprepared_fallbacks = 0;  ///< of them, those that no rows decide
   std::uint64_t refused_calls = 0;         ///< of them, those that were refused
+  std::uint64_t live_times = 0;            ///< real calls that were timed: see live_options
+  std::uint64_t live_untimed = 0;          ///< that were to be timed, and could not
+  std::uint64_t live_comparisons = 0;      ///< of two variants at a real call: see compare_live()
+  std::uint64_t live_denials = 0;          ///< variants that a comparison took out of service
+  std::uint64_t canary_returns = 0;        ///< of new tables that were taken back since they were slower
   std::vector<counted_code> errors;        ///< thrown by calls, prepare() and workspace_bytes(), by number
 };
 
@@ -73,6 +78,11 @@ class operator_tally {
   counter failed_loads{0};
   counter replacements{0};
   counter refused_replacements{0};
+  counter live_times{0};
+  counter live_untimed{0};
+  counter live_comparisons{0};
+  counter live_denials{0};
+  counter canary_returns{0};
 
  private:
   std::array<counter, 8> choices_{};

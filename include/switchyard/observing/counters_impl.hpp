@@ -38,6 +38,11 @@ SWITCHYARD_COLD operator_counters operator_tally::read(std::string name) const {
   out.failed_loads = get(failed_loads);
   out.replacements = get(replacements);
   out.refused_replacements = get(refused_replacements);
+  out.live_times = get(live_times);
+  out.live_untimed = get(live_untimed);
+  out.live_comparisons = get(live_comparisons);
+  out.live_denials = get(live_denials);
+  out.canary_returns = get(canary_returns);
   out.unprepared_plans = get(unprepared_plans_);
   out.unprepared_loads = get(unprepared_loads_);
   out.unprepared_fallbacks = get(unprepared_fallbacks_);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/live_observer.hpp>
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/observing/seal.hpp>
 
@@ -16,6 +17,7 @@ struct observers {
   std::shared_ptr<operator_tally> tally = nullptr;
   range_hooks ranges{};
   bool is_checked = false;  ///< checked mode
+  std::shared_ptr<live_observer> live = nullptr;
 
   template <class What>
   void count(const What& what) const noexcept {

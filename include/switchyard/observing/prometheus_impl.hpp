@@ -91,6 +91,15 @@ inline constexpr std::array prometheus_counters{
                        &operator_counters::unprepared_fallbacks},
     prometheus_counter{"refused_calls_total", "Calls that a sealed catalog refused.",
                        &operator_counters::refused_calls},
+    prometheus_counter{"live_times_total", "Real calls that were timed.", &operator_counters::live_times},
+    prometheus_counter{"live_untimed_total", "Real calls that were to be timed, and could not.",
+                       &operator_counters::live_untimed},
+    prometheus_counter{"live_comparisons_total", "Comparisons of two variants at a real call.",
+                       &operator_counters::live_comparisons},
+    prometheus_counter{"live_denials_total", "Variants that a comparison took out of service.",
+                       &operator_counters::live_denials},
+    prometheus_counter{"canary_returns_total", "New tables that were taken back since they were slower.",
+                       &operator_counters::canary_returns},
 };
 
 }  // namespace detail

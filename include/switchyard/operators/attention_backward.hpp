@@ -289,29 +289,56 @@ struct attention_backward {
     return with.cu_seqlens_k ? bind<false, true>(of, with) : bind<false, false>(of, with);
   }
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& a, Visitor& visit) {
+    if (a.cu_seqlens_q == nullptr) {
+      visit.template operator()<dq_view<false>>();
+    } else if (a.tokens_q > 0) {
+      visit.template operator()<dq_view<true>>();
+    }
+    if (a.cu_seqlens_k == nullptr) {
+      visit.template operator()<dk_view<false>>();
+      visit.template operator()<dv_view<false>>();
+    } else if (a.tokens_k > 0) {
+      visit.template operator()<dk_view<true>>();
+      visit.template operator()<dv_view<true>>();
+    }
+    if (a.dbias == nullptr) return;
+    visit.template
+    operator()<attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
+                                     &arguments::dbias_stride_head, &arguments::dbias_stride_row>>();
+  }
+
  private:
+  template <bool Packed>
+  using dq_view = typename attention::query_views<arguments, Packed>::template like_q<
+      &arguments::dq, &arguments::head_dim, &arguments::dq_stride_batch, &arguments::dq_stride_token,
+      &arguments::dq_stride_head>;
+  template <bool Packed>
+  using dk_view = typename attention::key_views<arguments, &arguments::dtype, Packed>::template like_k<
+      &arguments::dk, &arguments::head_dim, &arguments::dk_stride_batch, &arguments::dk_stride_token,
+      &arguments::dk_stride_head>;
+  template <bool Packed>
+  using dv_view = typename attention::key_views<arguments, &arguments::dtype, Packed>::template like_k<
+      &arguments::dv, &arguments::head_dim_v, &arguments::dv_stride_batch, &arguments::dv_stride_token,
+      &arguments::dv_stride_head>;
   template <bool Packed>
   struct query_list {
     using like = attention::query_views<arguments, Packed>;
-    using type = views<
-        attention::q_view<arguments, Packed>, attention::out_view<arguments, Packed>,
-        typename like::template like_q<&arguments::dout, &arguments::head_dim_v,
-                                       &arguments::dout_stride_batch, &arguments::dout_stride_token,
-                                       &arguments::dout_stride_head>,
-        typename like::template like_q<&arguments::dq, &arguments::head_dim, &arguments::dq_stride_batch,
-                                       &arguments::dq_stride_token, &arguments::dq_stride_head>,
-        typename attention::lse_views<arguments, Packed>::required, attention::dlse_view<arguments, Packed>>;
+    using type =
+        views<attention::q_view<arguments, Packed>, attention::out_view<arguments, Packed>,
+              typename like::template like_q<&arguments::dout, &arguments::head_dim_v,
+                                             &arguments::dout_stride_batch, &arguments::dout_stride_token,
+                                             &arguments::dout_stride_head>,
+              dq_view<Packed>, typename attention::lse_views<arguments, Packed>::required,
+              attention::dlse_view<arguments, Packed>>;
   };
   template <bool Packed>
   struct key_list {
-    using like = attention::key_views<arguments, &arguments::dtype, Packed>;
-    using type = views<
-        attention::k_view<arguments, &arguments::dtype, Packed>,
-        attention::v_view<arguments, &arguments::dtype, Packed>,
-        typename like::template like_k<&arguments::dk, &arguments::head_dim, &arguments::dk_stride_batch,
-                                       &arguments::dk_stride_token, &arguments::dk_stride_head>,
-        typename like::template like_k<&arguments::dv, &arguments::head_dim_v, &arguments::dv_stride_batch,
-                                       &arguments::dv_stride_token, &arguments::dv_stride_head>>;
+    using type =
+        views<attention::k_view<arguments, &arguments::dtype, Packed>,
+              attention::v_view<arguments, &arguments::dtype, Packed>, dk_view<Packed>, dv_view<Packed>>;
   };
   template <auto Tensor>
   using cu_seqlens_list = views<attention::cu_seqlens_view<Tensor, &arguments::batch>>;

@@ -266,6 +266,13 @@ struct attention_decode {
     return attention::call_named<attention_decode>(in);
   }
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& /*a*/, Visitor& visit) {
+    visit.template operator()<attention::out_view<arguments, false>>();
+    visit.template operator()<typename attention::lse_views<arguments, false>::optional>();
+  }
+
  private:
   using query_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
                             attention::lse_views<arguments, false>::optional>;

@@ -323,6 +323,18 @@ struct attention_forward {
     return attention::call_named<attention_forward>(in);
   }
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& a, Visitor& visit) {
+    if (a.cu_seqlens_q == nullptr) {
+      visit.template operator()<attention::out_view<arguments, false>>();
+      visit.template operator()<typename attention::lse_views<arguments, false>::optional>();
+    } else if (a.tokens_q > 0) {
+      visit.template operator()<attention::out_view<arguments, true>>();
+      visit.template operator()<typename attention::lse_views<arguments, true>::optional>();
+    }
+  }
+
  private:
   /// What is wrong with the type of keys and values, and with their scales.
   template <class = void>

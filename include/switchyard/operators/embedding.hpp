@@ -122,6 +122,14 @@ struct embedding {
   static constexpr auto index_tensors = switchyard::index_tensors(
       switchyard::index_tensor<&arguments::ids>([](const arguments& a) { return a.rows; }));
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& /*a*/, Visitor& visit) {
+    visit.template
+    operator()<view<&arguments::out, &arguments::dtype, dim<&arguments::rows, &arguments::out_stride_row>,
+                    dim<&arguments::columns>>>();
+  }
+
   /// The arguments of a call: ids is i32 [rows], out is [rows, columns]. Throws call_error where they
   /// disagree.
   template <class = void>

@@ -115,6 +115,20 @@ struct gated_activation_backward {
                               {"grad_up_stride_row", a.grad_up_stride_row, a.grad_up != nullptr}});
   }
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& a, Visitor& visit) {
+    if (a.grad_up == nullptr) {
+      visit.template
+      operator()<rows::double_row_view<arguments, &arguments::grad_gate, &arguments::grad_gate_stride_row>>();
+    } else {
+      visit.template
+      operator()<rows::row_view<arguments, &arguments::grad_gate, &arguments::grad_gate_stride_row>>();
+      visit.template
+      operator()<rows::row_view<arguments, &arguments::grad_up, &arguments::grad_up_stride_row>>();
+    }
+  }
+
   /// The arguments of a call: grad_out, gate, up, grad_gate and grad_up, each [rows, columns], and
   /// `function`. Throws call_error where tensors disagree.
   static constexpr tensor_call<

@@ -126,6 +126,14 @@ struct layer_norm_backward {
           tensor_option<&options::grad_beta, rows::weight_view<arguments, &arguments::grad_beta>>{
               "written: of gamma's element type"});
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& /*a*/, Visitor& visit) {
+    visit.template operator()<rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>();
+    visit.template operator()<rows::weight_view<arguments, &arguments::grad_gamma>>();
+    visit.template operator()<rows::weight_view<arguments, &arguments::grad_beta>>();
+  }
+
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], mean and rstd f32 [rows]. Throws
   /// call_error where tensors disagree.
   template <class Options = options>

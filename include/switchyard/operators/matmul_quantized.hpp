@@ -164,6 +164,14 @@ struct matmul_quantized {
       option<&options::w_is_constant, &arguments::w_is_constant>{
           "whether w was complete before the launch ahead of this call began"});
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& /*a*/, Visitor& visit) {
+    visit.template
+    operator()<view<&arguments::out, &arguments::out_dtype, dim<&arguments::rows, &arguments::out_stride_row>,
+                    dim<&arguments::out_features>>>();
+  }
+
   /// The arguments of a call: x is [rows, in_features], out is [rows, out_features]. Throws call_error where
   /// they, the weights or the bias disagree.
   template <class Options = options>

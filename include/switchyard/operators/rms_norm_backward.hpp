@@ -113,6 +113,13 @@ struct rms_norm_backward {
   static constexpr auto described =
       rows::gamma_option<options, arguments> + rows::norm_backward_options<options, arguments>;
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& /*a*/, Visitor& visit) {
+    visit.template operator()<rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>();
+    visit.template operator()<rows::weight_view<arguments, &arguments::grad_gamma>>();
+  }
+
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], rstd f32 [rows]. Throws call_error
   /// where tensors disagree.
   template <class Options = options>

@@ -306,6 +306,26 @@ struct rotary {
     return call(q, k, q, k, with);
   }
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& a, Visitor& visit) {
+    if (a.cu_seqlens == nullptr) {
+      visit.template
+      operator()<dense_view<&arguments::q_out, &arguments::heads, &arguments::q_out_stride_batch,
+                            &arguments::q_out_stride_token, &arguments::q_out_stride_head>>();
+      visit.template
+      operator()<dense_view<&arguments::k_out, &arguments::heads_kv, &arguments::k_out_stride_batch,
+                            &arguments::k_out_stride_token, &arguments::k_out_stride_head>>();
+    } else if (a.tokens >= 0) {
+      visit
+          .template operator()<counted_view<&arguments::q_out, &arguments::heads,
+                                            &arguments::q_out_stride_token, &arguments::q_out_stride_head>>();
+      visit
+          .template operator()<counted_view<&arguments::k_out, &arguments::heads_kv,
+                                            &arguments::k_out_stride_token, &arguments::k_out_stride_head>>();
+    }
+  }
+
  private:
   template <auto Tensor, auto Heads, auto StrideBatch, auto StrideToken, auto StrideHead>
   using dense_view =
@@ -314,6 +334,9 @@ struct rotary {
   template <auto Tensor, auto Heads, auto StrideToken, auto StrideHead>
   using packed_view = view<Tensor, &arguments::dtype, dim<named("tokens"), StrideToken>,
                            dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
+  template <auto Tensor, auto Heads, auto StrideToken, auto StrideHead>
+  using counted_view = view<Tensor, &arguments::dtype, dim<&arguments::tokens, StrideToken>,
+                            dim<Heads, StrideHead>, dim<&arguments::head_dim>>;
   template <class View>
   using optional = as_optional<View>;
 

@@ -297,6 +297,20 @@ struct rotary_cache {
     return call(in.tensor("q"), in.tensor("k"), in.tensor("v"), k_cache, v_cache, at, with);
   }
 
+  /// The tensors that a call writes: see tensors/result_tensor.hpp.
+  template <class Visitor>
+  static void visit_results(const arguments& a, Visitor& visit) {
+    visit.template operator()<token_view<&arguments::q, &arguments::heads, &arguments::q_stride_token,
+                                         &arguments::q_stride_head>>();
+    if (a.pages <= 0) return;  // what the caches hold is not known
+    visit
+        .template operator()<cache_view<&arguments::k_cache, &arguments::k_cache_stride_page,
+                                        &arguments::k_cache_stride_token, &arguments::k_cache_stride_head>>();
+    visit
+        .template operator()<cache_view<&arguments::v_cache, &arguments::v_cache_stride_page,
+                                        &arguments::v_cache_stride_token, &arguments::v_cache_stride_head>>();
+  }
+
  private:
   template <auto Tensor, auto Heads, auto StrideToken, auto StrideHead>
   using token_view = view<Tensor, &arguments::dtype, dim<&arguments::tokens, StrideToken>,

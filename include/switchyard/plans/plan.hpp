@@ -115,6 +115,7 @@ class kept_problem {
   std::uint64_t conditions_ = 0;
 };
 
+class live_samples;
 class type_kernels;
 
 /// How a plan is launched.
@@ -170,6 +171,8 @@ struct plan {
   /// Owned plans of the same problem for calls that give less workspace than it takes: a list that only
   /// grows.
   mutable std::atomic<plan*> within{nullptr};
+  live_samples* live = nullptr;              ///< of its calls, of which some are timed; null: none are
+  launch_way counted_way = launch_way::any;  ///< where `is_counted`: how it would be launched else
   std::size_t most_workspace = 0;  ///< of such a plan: it is the choice for its own bytes up to these
 };
 

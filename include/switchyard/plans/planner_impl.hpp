@@ -77,10 +77,10 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
   }
   const planned_launch& first = out.launches.front();
   const bool is_single = out.launches.size() == 1 && !first.is_fill && !first.is_empty &&
-                         out.workspace.empty() && !out.is_counted && !out.is_fallback;
+                         out.workspace.empty() && !out.is_fallback;
   if (is_single) {
     out.single = &first;
-    out.way = way_of(first);
+    (out.is_counted ? out.counted_way : out.way) = way_of(first);
   }
   out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
   if (out.checks_memory || from_.op->added_axes > 0) {

@@ -40,6 +40,11 @@ class canary_selectors final : public operator_selectors {
     return (signature.is_canary ? canary_ : stable_)->read(signature);
   }
 
+  [[nodiscard]] std::shared_ptr<const selector> read_stable(problem_view problem) const override {
+    if (!is_of_canary(op().name, problem, share_)) return nullptr;
+    return stable_->read(stable_->signature_of(problem));
+  }
+
   [[nodiscard]] std::shared_ptr<const selector> read_nearest(problem_view problem) const override {
     return of(problem).read_nearest(problem);
   }

@@ -34,6 +34,11 @@ class operator_selectors {
   /// at each call.
   [[nodiscard]] virtual std::shared_ptr<const selector> read(const type_signature& signature) const = 0;
 
+  /// What would decide a problem without the new tables that decide it now; null: none do.
+  [[nodiscard]] virtual std::shared_ptr<const selector> read_stable(problem_view /*problem*/) const {
+    return nullptr;
+  }
+
   /// The variants that come nearest to serving a problem for whose type signature there is none.
   [[nodiscard]] virtual std::shared_ptr<const selector> read_nearest(problem_view problem) const = 0;
 

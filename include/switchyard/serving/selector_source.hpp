@@ -26,6 +26,7 @@
 #include <switchyard/files/table_file.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/io/file.hpp>
+#include <switchyard/observing/live_records.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/serving/file_selectors.hpp>
 #include <switchyard/serving/operator_contents.hpp>
@@ -59,6 +60,11 @@ class selector_source {
   /// The share of problems, 0 to 1, that the path's canary decides; 0 at first. A refresh then finds newer
   /// contents. Throws call_error invalid_argument for a share that is none.
   void set_canary_share(double share);
+  [[nodiscard]] double canary_share() const;
+
+  /// Takes a variant out of service on devices like this one, as a table of its own does: until a manifest
+  /// has another variant in its place. A refresh then finds newer contents.
+  void deny(const operator_description& op, const live_denial& denied);
 
   /// Reads what is new on disk and may serve a device, or any device; what cannot be read leaves its previous
   /// version in use, with a warning.
@@ -121,6 +127,8 @@ class selector_source {
     known_files<table_file> overlays;
     known_files<table_file> tables;
     known_files<table_file> canary;
+    std::vector<live_denial> denied;
+    std::vector<std::shared_ptr<const table_file>> denials;  ///< a table for each of them
     operator_files serving;
     bool lost_manifests = false;
     argument_axes* arguments = nullptr;            // what all files were read with
@@ -169,6 +177,9 @@ class selector_source {
 
   [[noreturn]] static void fail_useless(const std::string& path, const std::string& why);
 
+  /// Drops the denials of variants that manifests have no more, where these have changed.
+  void drop_outdated_denials(known_of_operator& known, const operator_files& fresh) const;
+
   /// Throws file_error refused_file for a file that accept refuses.
   void require_accepted(const std::string& text, const std::string& path) const;
 
@@ -201,7 +212,7 @@ class selector_source {
   file_check accept_;
   double canary_share_ = 0;  // guarded by mutex_
   std::shared_ptr<warning_filter> filter_;
-  switchyard::mutex mutex_;
+  mutable switchyard::mutex mutex_;
   std::map<std::string, known_of_operator, std::less<>> files_;
 };
 

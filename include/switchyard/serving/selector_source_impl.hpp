@@ -28,10 +28,13 @@
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/outline_json.hpp>
 #include <switchyard/files/search_path.hpp>
+#include <switchyard/files/table.hpp>
 #include <switchyard/files/table_file.hpp>
+#include <switchyard/files/write_table.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/io/file.hpp>
+#include <switchyard/observing/live_records.hpp>
 #include <switchyard/problem/argument_axes.hpp>
 #include <switchyard/serving/canary_selectors.hpp>
 #include <switchyard/serving/file_selectors.hpp>
@@ -89,6 +92,9 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
   fresh.overlays = known.overlays.refresh(
       list_overlays(path_, op.name),
       reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " overlays"}, report);
+  if (!known.denied.empty() && differ(fresh.manifests, known.serving.manifests))
+    drop_outdated_denials(known, fresh);
+  fresh.overlays.insert(fresh.overlays.begin(), known.denials.begin(), known.denials.end());
   fresh.canary = known.canary.refresh(
       list_overlays({{}, path_.canary}, op.name),
       reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " canary"}, report);
@@ -132,6 +138,46 @@ SWITCHYARD_FUNCTION void selector_source::set_canary_share(double share) {
   }
   const std::scoped_lock lock{mutex_};
   canary_share_ = share;
+}
+
+SWITCHYARD_COLD double selector_source::canary_share() const {
+  const std::scoped_lock lock{mutex_};
+  return canary_share_;
+}
+
+SWITCHYARD_COLD void selector_source::deny(const operator_description& op, const live_denial& denied) {
+  table made;
+  made.operator_name = op.name;
+  made.device = denied.device;
+  made.other_devices = false;
+  made.denials.push_back({denied.variant, denied.reason, denied.type});
+  const std::scoped_lock lock{mutex_};
+  known_of_operator& known = files_[std::string{op.name}];
+  const operator_description& reading = known.arguments_of(op).reading();
+  warnings ignored;
+  auto file =
+      std::make_shared<const table_file>(format_table(reading, made), "live measuring", reading, ignored);
+  known.denied.push_back(denied);
+  known.denials.push_back(std::move(file));
+}
+
+SWITCHYARD_COLD void selector_source::drop_outdated_denials(known_of_operator& known,
+                                                            const operator_files& fresh) const {
+  operator_files manifests;
+  manifests.manifests = fresh.manifests;
+  const operator_contents all = read_all(manifests);
+  for (std::size_t i = known.denied.size(); i-- > 0;) {
+    const live_denial& denied = known.denied[i];
+    const auto is_same = [&denied](const variant& each) {
+      return each.id == denied.variant && each.type == denied.type && blob_fingerprint(each) == denied.blobs;
+    };
+    if (std::any_of(all.manifests.begin(), all.manifests.end(), [&is_same](const auto& each) {
+          return std::any_of(each->variants.begin(), each->variants.end(), is_same);
+        }))
+      continue;
+    known.denied.erase(known.denied.begin() + static_cast<std::ptrdiff_t>(i));
+    known.denials.erase(known.denials.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_selectors(

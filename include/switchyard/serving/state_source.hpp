@@ -14,12 +14,15 @@
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/stream_router.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/observing/live_observer.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/operator_state.hpp>
 
 namespace switchyard {
 inline namespace v0 {
+
+struct live_comparison;
 
 namespace detail {
 struct prepared_ranges;
@@ -48,6 +51,9 @@ class state_user {
   /// The choices whose plans it keeps.
   [[nodiscard]] virtual std::vector<made_choice> choices() { return {}; }
 
+  /// Reads the times of calls that are over.
+  virtual void poll_live() noexcept {}
+
   /// Frees replaced operator states that no call uses any more. Called by the source, one call at a time.
   virtual void free_replaced() = 0;
 };
@@ -67,6 +73,16 @@ class state_source {
 
   /// Where calls on a device take workspaces from; null: its driver.
   [[nodiscard]] virtual std::unique_ptr<memory_source> memory_of(const device& /*target*/) { return nullptr; }
+
+  /// What times calls of an operator on a device; null: nothing does.
+  [[nodiscard]] virtual std::unique_ptr<live_timer> timer_of(const operator_description& /*op*/,
+                                                             const device& /*target*/) {
+    return nullptr;
+  }
+
+  /// Takes what a comparison of variants found: keeps it, and acts on it. The caller holds no guard.
+  virtual void take(const operator_description& /*op*/, const device& /*target*/,
+                    const live_comparison& /*found*/) {}
 
   /// Bytes of workspace that suffice for every call of ranges, whichever tables decide. Here, since only a
   /// catalog should pay for the code.

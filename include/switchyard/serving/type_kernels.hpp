@@ -74,6 +74,12 @@ class type_kernels {
   [[nodiscard]] std::unique_ptr<plan> make_plan_within(const plan& of, std::size_t bytes, loading may_load,
                                                        const std::vector<std::uint32_t>* passed_over);
 
+  /// The best variant that is in service and not among these; no_index: there is none.
+  [[nodiscard]] std::uint32_t best_without(const std::vector<std::uint32_t>& passed_over,
+                                           problem_view problem) const {
+    return select_without(passed_over, problem).variant;
+  }
+
   /// The least workspace of the variants that serve a plan's problem.
   [[nodiscard]] std::size_t least_workspace(const plan& of) const;
 

@@ -20,6 +20,7 @@
 #include <switchyard/choosing/workspace_need.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/observing/counters.hpp>
+#include <switchyard/observing/live_observer.hpp>
 #include <switchyard/observing/log.hpp>
 #include <switchyard/plans/format_plan.hpp>
 #include <switchyard/plans/kernel_loader.hpp>
@@ -76,8 +77,12 @@ SWITCHYARD_FUNCTION std::unique_ptr<plan> type_kernels::make_plan(const call_pro
     out->chosen = chosen;
     out->has_loaded = has_loaded;
     out->kernels = this;
+    if (shared_.seen_by.live != nullptr) {
+      out->live = shared_.seen_by.live->samples_of(*selector_->op, selector_->device, problem,
+                                                   *selector_->candidates[chosen.variant].variant);
+    }
     out->is_counted = shared_.record != nullptr || shared_.messages->level() == debug_level::launches ||
-                      !ranges_.empty() || shared_.seen_by.is_checked;
+                      !ranges_.empty() || shared_.seen_by.is_checked || out->live != nullptr;
     out->is_fallback = kernels_.is_waiting() || kernels_.service_changes() != changes;
     try {
       detail::planner{*selector_, *selector_->candidates[chosen.variant].variant, problem}.build(*kernels,

@@ -17,6 +17,13 @@ class mutex {
     fork_gate::enter();
     while (taken_.test_and_set(std::memory_order_acquire)) taken_.wait(true, std::memory_order_relaxed);
   }
+  /// Whether it was free: it is held then. Never waits.
+  [[nodiscard]] bool try_lock() noexcept {
+    fork_gate::enter();
+    if (!taken_.test_and_set(std::memory_order_acquire)) return true;
+    fork_gate::leave();
+    return false;
+  }
   void unlock() noexcept {
     taken_.clear(std::memory_order_release);
     taken_.notify_one();

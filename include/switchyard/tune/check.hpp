@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/base/tolerance.hpp>
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/operator.hpp>
@@ -62,15 +63,9 @@ class row_sample {
   std::vector<std::int64_t> rows_;
 };
 
-/// Distance between neighbouring values of a type near 1.
-[[nodiscard]] inline double unit_of(dtype type) {
-  return type == dtype::bf16 ? 0x1p-7 : type == dtype::f16 ? 0x1p-10 : 0x1p-23;
-}
-
-/// Distance between neighbouring values of a type near 0, where f16 runs out of exponents.
-[[nodiscard]] inline double smallest_of(dtype type) {
-  return type == dtype::f16 ? 0x1p-24 : 0;
-}
+using switchyard::arithmetic_error;
+using switchyard::smallest_of;
+using switchyard::unit_of;
 
 /// Where a type has no finite value left: what is larger in magnitude rounds to infinity.
 [[nodiscard]] inline double overflow_of(dtype type) {
@@ -78,12 +73,6 @@ class row_sample {
          : type == dtype::bf16 ? 0x1.ffp127
          : type == dtype::f32  ? 0x1.ffffffp127
                                : HUGE_VAL;
-}
-
-/// What f32 arithmetic over `count` terms of this magnitude may be wrong by, summed in a tree: 16 f32 units
-/// for each level.
-[[nodiscard]] inline double arithmetic_error(std::int64_t count, double magnitude) {
-  return 16 * 0x1p-24 * (1 + std::log2(static_cast<double>(count) + 1)) * magnitude;
 }
 
 /// What a call must write: values, and how far each may be off.

@@ -428,6 +428,9 @@ int hipEventRecord(ihipEvent_t* event, ihipStream_t* stream) {
     return static_cast<int>(result::success);
   });
 }
+int hipEventQuery(ihipEvent_t* /*event*/) {
+  return lost ? remember(launch_failure) : result::success;
+}
 int hipEventSynchronize(ihipEvent_t* /*event*/) {
   return lost ? remember(launch_failure) : result::success;
 }

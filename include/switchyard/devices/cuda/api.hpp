@@ -207,6 +207,7 @@ struct api {
   int (*event_create)(CUevent_st** event, unsigned flags) = nullptr;
   int (*event_destroy)(CUevent_st* event) = nullptr;
   int (*event_record)(CUevent_st* event, CUstream_st* stream) = nullptr;
+  int (*event_query)(CUevent_st* event) = nullptr;
   int (*event_synchronize)(CUevent_st* event) = nullptr;
   int (*event_elapsed_time)(float* milliseconds, CUevent_st* from, CUevent_st* to) = nullptr;
 
@@ -278,6 +279,7 @@ void for_each_entry(Api& table, Visitor&& visit) {
   visit(table.event_create, "cuEventCreate", 2000, required);
   visit(table.event_destroy, "cuEventDestroy", 4000, required);
   visit(table.event_record, "cuEventRecord", 2000, required);
+  visit(table.event_query, "cuEventQuery", 2000, required);
   visit(table.event_synchronize, "cuEventSynchronize", 2000, required);
   visit(table.event_elapsed_time, "cuEventElapsedTime", 2000, required);
   visit(table.memcpy_async, "cuMemcpyAsync", 4000, required);

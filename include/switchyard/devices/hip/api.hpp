@@ -29,6 +29,7 @@ inline constexpr int insufficient_driver = 35;
 inline constexpr int no_device = 100;
 inline constexpr int invalid_device = 101;
 inline constexpr int not_found = 500;
+inline constexpr int not_ready = 600;
 inline constexpr int not_supported = 801;
 inline constexpr int stream_capture_unsupported = 900;
 inline constexpr int captured_event = 907;
@@ -105,6 +106,7 @@ struct api {
   int (*event_create)(ihipEvent_t** event) = nullptr;
   int (*event_destroy)(ihipEvent_t* event) = nullptr;
   int (*event_record)(ihipEvent_t* event, ihipStream_t* stream) = nullptr;
+  int (*event_query)(ihipEvent_t* event) = nullptr;
   int (*event_synchronize)(ihipEvent_t* event) = nullptr;
   int (*event_elapsed_time)(float* milliseconds, ihipEvent_t* from, ihipEvent_t* to) = nullptr;
 
@@ -151,6 +153,7 @@ void for_each_entry(Api& table, Visitor&& visit) {
   visit(table.event_create, "hipEventCreate", required);
   visit(table.event_destroy, "hipEventDestroy", required);
   visit(table.event_record, "hipEventRecord", required);
+  visit(table.event_query, "hipEventQuery", required);
   visit(table.event_synchronize, "hipEventSynchronize", required);
   visit(table.event_elapsed_time, "hipEventElapsedTime", required);
   visit(table.memcpy_async, "hipMemcpyAsync", required);

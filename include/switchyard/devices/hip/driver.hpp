@@ -184,6 +184,24 @@ class driver final : public device_driver {
     if (code == result::success) microseconds = 1000 * static_cast<double>(milliseconds);
     return code;
   }
+  [[nodiscard]] status elapsed_if_over(event_handle from, event_handle to, bool& is_over,
+                                       double& microseconds) noexcept override {
+    is_over = false;
+    const device_guard guard{*library_, ordinal_};
+    if (guard.status() != result::success) return guard.status();
+    const relaxed_capture relaxed{*library_};  // a query would end another stream's capture
+    auto* const last = static_cast<ihipEvent_t*>(to);
+    if (const int code = library_->event_query(last); code != result::success) {
+      library_->get_last_error();
+      return code == result::not_ready ? result::success : code;
+    }
+    float milliseconds = 0;
+    const int code = library_->event_elapsed_time(&milliseconds, static_cast<ihipEvent_t*>(from), last);
+    if (code != result::success) return code;
+    is_over = true;
+    microseconds = 1000 * static_cast<double>(milliseconds);
+    return code;
+  }
 
   [[nodiscard]] void* allocate(std::size_t bytes, stream on) noexcept override {
     if (library_->malloc_async == nullptr) return nullptr;

@@ -232,6 +232,11 @@ class driver final : public device_driver {
     microseconds = std::chrono::duration<double, std::micro>(between).count();
     return 0;
   }
+  [[nodiscard]] status elapsed_if_over(event_handle from, event_handle to, bool& is_over,
+                                       double& microseconds) noexcept override {
+    is_over = true;
+    return elapsed(from, to, microseconds);
+  }
 
   [[nodiscard]] void* allocate(std::size_t bytes, stream /*on*/) noexcept override {
     constexpr std::size_t alignment = 256;

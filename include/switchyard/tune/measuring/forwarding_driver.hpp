@@ -68,6 +68,10 @@ class forwarding_driver : public device_driver {
   [[nodiscard]] status elapsed(event_handle from, event_handle to, double& microseconds) noexcept override {
     return driver_->elapsed(from, to, microseconds);
   }
+  [[nodiscard]] status elapsed_if_over(event_handle from, event_handle to, bool& is_over,
+                                       double& microseconds) noexcept override {
+    return driver_->elapsed_if_over(from, to, is_over, microseconds);
+  }
   [[nodiscard]] void* allocate(std::size_t bytes, stream on) noexcept override {
     return driver_->allocate(bytes, on);
   }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// The bodies of live_tables.hpp.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <switchyard/base/compiled.hpp>
+#include <switchyard/files/measurement.hpp>
+#include <switchyard/files/put_row.hpp>
+#include <switchyard/files/table.hpp>
+#include <switchyard/files/write_table.hpp>
+#include <switchyard/observing/live_records.hpp>
+#include <switchyard/serving/live_tables.hpp>
+#include <switchyard/version.hpp>
+
+namespace switchyard {
+inline namespace v0 {
+
+namespace detail {
+
+struct table_in_making {
+  const operator_description* op = nullptr;
+  table content;
+  std::size_t rows = 0;
+  std::uint64_t least_samples = 0;
+  std::uint64_t most_samples = 0;
+};
+
+/// A device's name as that of a file.
+[[nodiscard]] inline std::string file_name_of(std::string_view device) {
+  std::string out;
+  for (const char each : device) {
+    const bool is_upper = each >= 'A' && each <= 'Z';
+    const bool is_kept = is_upper || (each >= 'a' && each <= 'z') || (each >= '0' && each <= '9');
+    if (is_kept) {
+      out += is_upper ? static_cast<char>(each - 'A' + 'a') : each;
+    } else if (!out.empty() && out.back() != '-') {
+      out += '-';
+    }
+  }
+  while (!out.empty() && out.back() == '-') out.pop_back();
+  return out.empty() ? "device" : out;
+}
+
+[[nodiscard]] inline table_in_making& table_of(std::vector<table_in_making>& all,
+                                               const operator_description& op,
+                                               const device_properties& device) {
+  for (table_in_making& each : all) {
+    if (each.op->name == op.name && each.content.device.name == device.name &&
+        each.content.device.attributes == device.attributes)
+      return each;
+  }
+  table_in_making& made = all.emplace_back();
+  made.op = &op;
+  made.content.operator_name = op.name;
+  made.content.device = device;
+  made.content.match.axes.resize(op.axes.size());
+  return made;
+}
+
+inline void add_row(table_in_making& to, const live_problem& from) {
+  std::vector<row_entry> times;
+  double uncertainty = 0;
+  for (const live_variant& each : from.variants) {
+    if (each.compared.count == 0) continue;
+    times.push_back({each.id, each.compared.median_us});
+    uncertainty = std::max(uncertainty, each.compared.uncertainty);
+    to.least_samples = to.rows == 0 && times.size() == 1 ? each.compared.count
+                                                         : std::min(to.least_samples, each.compared.count);
+    to.most_samples = std::max(to.most_samples, each.compared.count);
+  }
+  if (times.size() < 2) return;  // it compares nothing
+  const std::size_t most = times.size();
+  put_row(to.content, *to.op, from.problem, from.row_type, std::move(times), uncertainty, most);
+  row_group* const group = find_group(to.content, *to.op, from.row_type);
+  for (std::size_t i = 0; group != nullptr && i < group->ids.size(); ++i) {
+    for (const live_variant& each : from.variants) {
+      if (each.id == group->ids[i] && each.compared.count > 0) group->blobs[i] = each.blobs;
+    }
+  }
+  ++to.rows;
+}
+
+}  // namespace detail
+
+SWITCHYARD_COLD std::vector<live_table> format_live_tables(const live_report& from, const std::string& date) {
+  std::vector<detail::table_in_making> all;
+  for (const live_problem& each : from.problems)
+    detail::add_row(detail::table_of(all, *each.op, each.device), each);
+  for (const live_denial& each : from.denials) {
+    detail::table_of(all, *each.op, each.device)
+        .content.denials.push_back({each.variant, each.reason, each.type});
+  }
+  std::vector<live_table> out;
+  for (const detail::table_in_making& each : all) {
+    if (each.rows == 0 && each.content.denials.empty()) continue;
+    measurement how;
+    how.date = date;
+    how.tool = "switchyard " + std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
+               std::to_string(SWITCHYARD_VERSION_MINOR) + "." + std::to_string(SWITCHYARD_VERSION_PATCH);
+    how.rows = static_cast<std::int64_t>(each.rows);
+    how.statistic = "median";
+    how.samples = {static_cast<std::int64_t>(each.least_samples),
+                   static_cast<std::int64_t>(each.most_samples)};
+    how.cache = "warm";
+    how.launches = "stream";
+    how.note = "measured at real calls";
+    out.push_back(
+        {std::string{each.op->name} + "/" + detail::file_name_of(each.content.device.name) + ".json",
+         format_table(*each.op, each.content, std::span{&how, each.rows > 0 ? 1U : 0U})});
+  }
+  return out;
+}
+
+}  // namespace v0
+}  // namespace switchyard
