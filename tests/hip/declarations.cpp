@@ -86,6 +86,7 @@ static_assert(hip::result::insufficient_driver == hipErrorInsufficientDriver);
 static_assert(hip::result::no_device == hipErrorNoDevice);
 static_assert(hip::result::invalid_device == hipErrorInvalidDevice);
 static_assert(hip::result::not_found == hipErrorNotFound);
+static_assert(hip::result::not_ready == hipErrorNotReady);
 static_assert(hip::result::not_supported == hipErrorNotSupported);
 static_assert(hip::result::stream_capture_unsupported == hipErrorStreamCaptureUnsupported);
 static_assert(hip::result::captured_event == hipErrorCapturedEvent);

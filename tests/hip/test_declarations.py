@@ -19,6 +19,7 @@ ENUMERATORS = {
         "no_device": "hipErrorNoDevice",
         "invalid_device": "hipErrorInvalidDevice",
         "not_found": "hipErrorNotFound",
+        "not_ready": "hipErrorNotReady",
         "not_supported": "hipErrorNotSupported",
         "stream_capture_unsupported": "hipErrorStreamCaptureUnsupported",
         "captured_event": "hipErrorCapturedEvent",
