@@ -79,7 +79,10 @@ void fill(Struct* out, Struct value, const char* type) {
 [[nodiscard]] switchyard_options any_version(const switchyard_options& given) {
   constexpr std::uint64_t first_version = offsetof(switchyard_options, tables);
   constexpr std::uint64_t second_version = offsetof(switchyard_options, allocate);
-  if (given.size != first_version && given.size != second_version && given.size < sizeof(switchyard_options))
+  constexpr std::uint64_t third_version = offsetof(switchyard_options, accept);
+  const std::uint64_t size = given.size;
+  if (size != first_version && size != second_version && size != third_version &&
+      size < sizeof(switchyard_options))
     named_arguments::fail_size("options", "switchyard_options", given.size);
   switchyard_options out{};
   std::memcpy(&out, &given, std::min<std::uint64_t>(given.size, sizeof out));
@@ -144,6 +147,15 @@ int switchyard_open(const switchyard_options* options, switchyard_catalog** out)
       fail("one of allocate and release is null: give both or neither");
     if ((given.begin_range == nullptr) != (given.end_range == nullptr))
       fail("one of begin_range and end_range is null: give both or neither");
+    with.canary.tables = texts(given.canary_tables, given.canary_table_count, "canary_tables");
+    with.canary.share = given.canary_share;
+    if (given.canary_most_regret != 0) with.canary.most_regret = std::max(given.canary_most_regret, 0.0);
+    constexpr std::uint64_t most = UINT32_MAX;
+    if (given.canary_least_comparisons > most || given.live_one_in > most)
+      fail("canary_least_comparisons and live_one_in must be at most " + std::to_string(most));
+    if (given.canary_least_comparisons > 0)
+      with.canary.least_comparisons = static_cast<std::uint32_t>(given.canary_least_comparisons);
+    with.live.one_in = static_cast<std::uint32_t>(given.live_one_in);
     *out = new switchyard_catalog{std::move(with), given};
   });
 }
@@ -274,6 +286,76 @@ int switchyard_use_ranges(switchyard_options* options, const char* which) {
   });
 }
 
+int switchyard_set_canary_share(switchyard_catalog* catalog, double share) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    (void)catalog->of.set_canary_share(share);
+  });
+}
+
+int switchyard_fingerprint(switchyard_catalog* catalog, const char* operator_name, const char* device,
+                           char* text, std::size_t capacity, std::size_t* length) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    std::vector<const sy::operator_description*> operators;
+    if (operator_name != nullptr) {
+      operators.push_back(find(operator_name).description);
+    } else {
+      const std::vector<std::string> installed = catalog->of.operators();
+      sy::operators::built_in::for_each([&]<class Operator>() {
+        if (std::find(installed.begin(), installed.end(), Operator::name) != installed.end())
+          operators.push_back(&sy::describe<Operator>());
+      });
+    }
+    const std::string_view wanted = device == nullptr ? "" : device;
+    if (!wanted.empty() && wanted != "host")
+      fail("unknown device '" + std::string{wanted} + "'; known are NULL and host");
+    const sy::device of = wanted.empty() ? sy::device::current() : sy::device::host();
+    give(to_string(catalog->of.fingerprint(operators, of.properties())), text, capacity, length);
+  });
+}
+
+int switchyard_fingerprint_of_choices(switchyard_catalog* catalog, char* text, std::size_t capacity,
+                                      std::size_t* length) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    give(to_string(catalog->of.fingerprint_of_choices()), text, capacity, length);
+  });
+}
+
+int switchyard_compare_fingerprints(const char* here, const char* there, char* text, std::size_t capacity,
+                                    std::size_t* length) {
+  return guarded([&] {
+    require(here, "here");
+    require(there, "there");
+    give(describe_difference(sy::parse_fingerprint(here), sy::parse_fingerprint(there)), text, capacity,
+         length);
+  });
+}
+
+int switchyard_poll_live(switchyard_catalog* catalog) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    catalog->of.poll_live();
+  });
+}
+
+int switchyard_live(switchyard_catalog* catalog, char* text, std::size_t capacity, std::size_t* length) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    give(to_string(catalog->of.live()), text, capacity, length);
+  });
+}
+
+int switchyard_write_live_tables(switchyard_catalog* catalog, const char* folder, std::uint64_t* tables) {
+  return guarded([&] {
+    require(catalog, "catalog");
+    require(folder, "folder");
+    const std::size_t count = catalog->of.write_live_tables(folder).size();
+    if (tables != nullptr) *tables = count;
+  });
+}
+
 int switchyard_describe(const char* name, switchyard_description* out) {
   return guarded([&] {
     const sy::operator_description& op = *find(name).description;
@@ -394,6 +476,20 @@ int switchyard_explain(switchyard_operator* op, void* stream, const switchyard_a
   return guarded([&] {
     require(op, "op");
     give(op->explain(sy::stream{stream}, arguments, count), text, capacity, length);
+  });
+}
+
+int switchyard_compare_live(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
+                            std::size_t count, std::uint32_t runner_up, std::int32_t* outcome, char* text,
+                            std::size_t capacity, std::size_t* length) {
+  return guarded([&] {
+    require(op, "op");
+    if (runner_up == 0) fail("runner_up is 0, but must be 1 or more");
+    sy::live_compare_options options;
+    options.runner_up = runner_up;
+    const sy::live_comparison found = op->compare(sy::stream{stream}, arguments, count, options);
+    if (outcome != nullptr) *outcome = static_cast<std::int32_t>(found.outcome);
+    give(found.text, text, capacity, length);
   });
 }
 

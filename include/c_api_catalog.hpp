@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <switchyard/c_api.h>
@@ -42,6 +44,16 @@ struct switchyard_catalog {
                        to.release(to.memory_context, device.backend.c_str(), address, on.handle());
                      },
                      this};
+    }
+    if (given.accept != nullptr) {
+      with.accept = [this](std::string_view bytes, const std::string& path) -> std::string {
+        char why[512] = "";  // NOLINT(modernize-avoid-c-arrays): the callback's
+        if (given.accept(given.accept_context, bytes.data(), bytes.size(), path.c_str(), why, sizeof why) ==
+            0)
+          return {};
+        why[sizeof why - 1] = 0;
+        return why[0] != 0 ? why : "the program gave no reason";
+      };
     }
     if (given.begin_range != nullptr) {
       with.ranges = {[](void* mine, const char* name) noexcept {

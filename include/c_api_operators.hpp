@@ -32,6 +32,9 @@ struct switchyard_operator {
                        std::span<const switchyard::axis_span> ranges) = 0;
   virtual std::string explain(switchyard::stream stream, const switchyard_argument* arguments,
                               std::size_t count) = 0;
+  virtual switchyard::live_comparison compare(switchyard::stream stream, const switchyard_argument* arguments,
+                                              std::size_t count,
+                                              const switchyard::live_compare_options& options) = 0;
 };
 
 namespace switchyard::c_api {
@@ -65,6 +68,10 @@ class operator_of final : public switchyard_operator {
   std::string explain(switchyard::stream stream, const switchyard_argument* arguments,
                       std::size_t count) override {
     return to_string(on_.explain(stream, make(arguments, count)));
+  }
+  live_comparison compare(switchyard::stream stream, const switchyard_argument* arguments, std::size_t count,
+                          const live_compare_options& options) override {
+    return compare_live(on_, stream, make(arguments, count), options);
   }
 
  private:

@@ -101,6 +101,12 @@ typedef void (*switchyard_release_callback)(void* context, const char* backend, 
 typedef void (*switchyard_begin_range_callback)(void* context, const char* name);
 typedef void (*switchyard_end_range_callback)(void* context);
 
+/* Looks at a manifest or a table before it is used, as one that checks signatures does. 0 accepts it; else it
+ * is refused, its previous version stays in use, and `why`, a buffer of `capacity` bytes, may be given words,
+ * ended with 0. Any thread that reads files calls it, and it must not call the library. */
+typedef int32_t (*switchyard_accept_callback)(void* context, const void* bytes, uint64_t length,
+                                              const char* path, char* why, uint64_t capacity);
+
 typedef struct switchyard_options {
   uint64_t size;            /* sizeof(switchyard_options) */
   const char* const* roots; /* folders that are searched first */
@@ -117,6 +123,15 @@ typedef struct switchyard_options {
   switchyard_begin_range_callback begin_range; /* ranges for a profiler; both or neither */
   switchyard_end_range_callback end_range;
   void* range_context;
+  switchyard_accept_callback accept; /* NULL: every file is used */
+  void* accept_context;
+  const char* const* canary_tables; /* new tables for a share of the problems: files or folders */
+  uint64_t canary_table_count;
+  double canary_share;       /* 0 to 1 */
+  double canary_most_regret; /* they return by themselves when they are slower by more than this share; 0:
+                              * the library's, 0.05; negative: they do not */
+  uint64_t canary_least_comparisons; /* before they return; 0: the library's, 32 */
+  uint64_t live_one_in;              /* one call in so many of each problem is timed on the device; 0: none */
 } switchyard_options;
 
 /* What an operator did since its catalog was opened, over all devices: switchyard::operator_counters has what
@@ -193,7 +208,7 @@ SWITCHYARD_C_ASSERT(sizeof(switchyard_argument) == 64 && offsetof(switchyard_arg
                         offsetof(switchyard_argument, pointer) == 48 &&
                         offsetof(switchyard_argument, text) == 56,
                     "the layout of switchyard_argument is part of the ABI");
-SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 112 && offsetof(switchyard_options, roots) == 8 &&
+SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 176 && offsetof(switchyard_options, roots) == 8 &&
                         offsetof(switchyard_options, root_count) == 16 &&
                         offsetof(switchyard_options, default_roots) == 24 &&
                         offsetof(switchyard_options, debug) == 28 &&
@@ -204,7 +219,11 @@ SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 112 && offsetof(switchyard_opt
                         offsetof(switchyard_options, allocate) == 64 &&
                         offsetof(switchyard_options, memory_context) == 80 &&
                         offsetof(switchyard_options, begin_range) == 88 &&
-                        offsetof(switchyard_options, range_context) == 104,
+                        offsetof(switchyard_options, range_context) == 104 &&
+                        offsetof(switchyard_options, accept) == 112 &&
+                        offsetof(switchyard_options, canary_tables) == 128 &&
+                        offsetof(switchyard_options, canary_share) == 144 &&
+                        offsetof(switchyard_options, live_one_in) == 168,
                     "the layout of switchyard_options is part of the ABI");
 SWITCHYARD_C_ASSERT(sizeof(switchyard_counters) == 168 && offsetof(switchyard_counters, plans) == 8 &&
                         offsetof(switchyard_counters, errors) == 96 &&
@@ -280,6 +299,34 @@ SWITCHYARD_API int switchyard_write_metrics(switchyard_catalog* catalog, const c
  * there, or a library's path. Sets begin_range, end_range and range_context. */
 SWITCHYARD_API int switchyard_use_ranges(switchyard_options* options, const char* which);
 
+/* Changes the share of problems that canary_tables decide: 0 takes all back. Reloads. */
+SWITCHYARD_API int switchyard_set_canary_share(switchyard_catalog* catalog, double share);
+
+/* A text that is the same on every host that chooses alike: see catalog::fingerprint. Of an operator, or of
+ * all that have manifests where its name is NULL; for the CPU where `device` is "host", for the current
+ * device where it is NULL. Cut off as in switchyard_metrics. */
+SWITCHYARD_API int switchyard_fingerprint(switchyard_catalog* catalog, const char* operator_name,
+                                          const char* device, char* text, size_t capacity, size_t* length);
+
+/* The same of the choices that were made so far. */
+SWITCHYARD_API int switchyard_fingerprint_of_choices(switchyard_catalog* catalog, char* text, size_t capacity,
+                                                     size_t* length);
+
+/* What two such texts differ in first, in words; empty: nothing. */
+SWITCHYARD_API int switchyard_compare_fingerprints(const char* here, const char* there, char* text,
+                                                   size_t capacity, size_t* length);
+
+/* Reads the times of calls that are over; nobody waits for others. A watching catalog does so by itself. */
+SWITCHYARD_API int switchyard_poll_live(switchyard_catalog* catalog);
+
+/* What was measured of real calls, a line for each problem and each variant that was denied. */
+SWITCHYARD_API int switchyard_live(switchyard_catalog* catalog, char* text, size_t capacity, size_t* length);
+
+/* Writes what comparisons found as tuning tables, FOLDER/OPERATOR/DEVICE.json, for `switchyard tables merge`;
+ * `tables` (may be NULL) is how many. */
+SWITCHYARD_API int switchyard_write_live_tables(switchyard_catalog* catalog, const char* folder,
+                                                uint64_t* tables);
+
 /* What an operator is, its fields and axes by number. */
 SWITCHYARD_API int switchyard_describe(const char* name, switchyard_description* out);
 SWITCHYARD_API int switchyard_describe_field(const char* name, uint64_t index, switchyard_field* out);
@@ -333,6 +380,24 @@ SWITCHYARD_API int switchyard_explain(switchyard_operator* op, void* stream,
 
 /* The calling thread's last error: 0 and "" before the first. The text is valid until the thread's next
  * error. */
+/* What a comparison came to. */
+enum {
+  SWITCHYARD_COMPARED = 0,
+  SWITCHYARD_DIFFERS = 1,     /* a variant is wrong, and out of service now */
+  SWITCHYARD_UNSTEADY = 2,    /* the call's inputs changed meanwhile */
+  SWITCHYARD_NO_RIVAL = 3,    /* no other variant serves the call */
+  SWITCHYARD_NOT_POSSIBLE = 4 /* the text says why */
+};
+
+/* Times what serves a call and its runner-up (1: the next best variant, 2: the one after it) in turns, with
+ * results in memory of their own: see compare_live in switchyard/live.hpp. Waits for the stream; all that the
+ * call names stays as it is until then. `outcome` (may be NULL) is one of the above; the text says it in
+ * words. */
+SWITCHYARD_API int switchyard_compare_live(switchyard_operator* op, void* stream,
+                                           const switchyard_argument* arguments, size_t count,
+                                           uint32_t runner_up, int32_t* outcome, char* text, size_t capacity,
+                                           size_t* length);
+
 SWITCHYARD_API int switchyard_last_error(void);
 SWITCHYARD_API const char* switchyard_last_error_text(void);
 

@@ -30,12 +30,51 @@ class Argument(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
+    """As the first version had them."""
+
     _fields_ = [
         ("size", ctypes.c_uint64),
         ("roots", ctypes.POINTER(ctypes.c_char_p)),
         ("root_count", ctypes.c_uint64),
         ("default_roots", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
+    ]
+
+
+Accept = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_uint64,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_char),
+    ctypes.c_uint64,
+)
+
+
+class AllOptions(ctypes.Structure):
+    """As they are now."""
+
+    _fields_ = [
+        *Options._fields_,
+        ("tables", ctypes.POINTER(ctypes.c_char_p)),
+        ("table_count", ctypes.c_uint64),
+        ("log", ctypes.c_void_p),
+        ("log_context", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p),
+        ("release", ctypes.c_void_p),
+        ("memory_context", ctypes.c_void_p),
+        ("begin_range", ctypes.c_void_p),
+        ("end_range", ctypes.c_void_p),
+        ("range_context", ctypes.c_void_p),
+        ("accept", Accept),
+        ("accept_context", ctypes.c_void_p),
+        ("canary_tables", ctypes.POINTER(ctypes.c_char_p)),
+        ("canary_table_count", ctypes.c_uint64),
+        ("canary_share", ctypes.c_double),
+        ("canary_most_regret", ctypes.c_double),
+        ("canary_least_comparisons", ctypes.c_uint64),
+        ("live_one_in", ctypes.c_uint64),
     ]
 
 
@@ -66,6 +105,15 @@ def load(path):
     ]
     library.switchyard_operator_close.argtypes = [ctypes.c_void_p]
     library.switchyard_close.argtypes = [ctypes.c_void_p]
+    text = [ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t)]
+    library.switchyard_set_canary_share.argtypes = [ctypes.c_void_p, ctypes.c_double]
+    library.switchyard_fingerprint.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, *text]
+    library.switchyard_fingerprint_of_choices.argtypes = [ctypes.c_void_p, *text]
+    library.switchyard_compare_fingerprints.argtypes = [ctypes.c_char_p, ctypes.c_char_p, *text]
+    library.switchyard_poll_live.argtypes = [ctypes.c_void_p]
+    library.switchyard_live.argtypes = [ctypes.c_void_p, *text]
+    library.switchyard_write_live_tables.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint64)]
+    library.switchyard_compare_live.argtypes = [*calls, ctypes.c_uint32, ctypes.POINTER(ctypes.c_int32), *text]
     return library
 
 

@@ -126,8 +126,16 @@ static void open_with(const char* root) {
   const char* const roots[] = {root};
   const char* const tables[] = {"/no/such/table.json"};
   lines log = {{0}, 0, {{0}}};
-  switchyard_options options = {sizeof options, roots, 1, 0, 1, tables, 1, receive, &log, NULL, NULL, NULL, NULL, NULL,
-                                NULL};
+  switchyard_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.roots = roots;
+  options.root_count = 1;
+  options.debug = 1;
+  options.tables = tables;
+  options.table_count = 1;
+  options.log = receive;
+  options.log_context = &log;
   switchyard_catalog* catalog = NULL;
   switchyard_operator* softmax = NULL;
   options.debug = 3;
@@ -235,8 +243,15 @@ static void observe(const char* root) {
   const char* const roots[] = {root};
   char ranges[4096] = "";
   int asked = 0;
-  switchyard_options options = {sizeof options, roots, 1,         0,         0,      NULL,        0,        NULL,
-                                NULL,           NULL,  give_back, &asked, begin_range, NULL, ranges};
+  switchyard_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.roots = roots;
+  options.root_count = 1;
+  options.release = give_back;
+  options.memory_context = &asked;
+  options.begin_range = begin_range;
+  options.range_context = ranges;
   switchyard_catalog* catalog = NULL;
   switchyard_operator* softmax = NULL;
   CHECK(said(switchyard_open(&options, &catalog), 301, "one of allocate and release is null"));

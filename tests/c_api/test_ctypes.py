@@ -6,13 +6,16 @@ test_ctypes.py LIBRARY FOLDER      FOLDER has the built kernels
 
 import array
 import ctypes
+import json
 import math
+import os
 import random
 import struct
 import sys
+import tempfile
 import unittest
 
-from binding import Description, Options, Tensor, arguments, load
+from binding import Accept, AllOptions, Description, Options, Tensor, arguments, load
 
 F32, I32 = 2, 7
 OPERATORS = {
@@ -191,6 +194,85 @@ class Ctypes(unittest.TestCase):
             self.assertEqual(self.library.switchyard_call(op, None, given, len(given)), 301, name)
             self.assertIn("has 0 dimensions instead of", self.text())
             self.library.switchyard_operator_close(op)
+
+    def open_all(self, **given):
+        catalog = ctypes.c_void_p()
+        roots = (ctypes.c_char_p * 1)(FOLDER.encode())
+        options = AllOptions(ctypes.sizeof(AllOptions), roots, 1, **given)
+        self.assertEqual(self.library.switchyard_open(ctypes.byref(options), ctypes.byref(catalog)), 0, self.text())
+        self.addCleanup(self.library.switchyard_close, catalog)
+        return catalog
+
+    def read(self, function, *given):
+        """A text of any length."""
+        length = ctypes.c_size_t()
+        self.assertEqual(function(*given, None, 0, ctypes.byref(length)), 0, self.text())
+        text = ctypes.create_string_buffer(length.value + 1)
+        self.assertEqual(function(*given, text, len(text), None), 0, self.text())
+        return text.value.decode()
+
+    def test_live_measuring(self):
+        library = self.library
+        catalog = self.open_all(live_one_in=2)
+        op = ctypes.c_void_p()
+        self.assertEqual(library.switchyard_operator_open(catalog, b"softmax", b"host", ctypes.byref(op)), 0, self.text())
+        self.addCleanup(library.switchyard_operator_close, op)
+        values, out = array.array("f", [1, 2, 3, 4]), array.array("f", [0] * 4)
+        given = arguments(x=tensor(values, 1, 4), out=tensor(out, 1, 4))
+        for _ in range(9):
+            self.assertEqual(library.switchyard_call(op, None, given, len(given)), 0, self.text())
+        self.assertEqual(library.switchyard_poll_live(catalog), 0)
+        self.assertRegex(self.read(library.switchyard_live, catalog), r"softmax \{dtype=f32 .* us in 4 calls")
+        before = list(out)
+        outcome, text = ctypes.c_int32(-1), ctypes.create_string_buffer(1024)
+        compare = (op, None, given, len(given), 1, ctypes.byref(outcome), text, len(text), None)
+        self.assertEqual(library.switchyard_compare_live(*compare), 0, self.text())
+        self.assertEqual(outcome.value, 0, text.value)
+        self.assertIn(b" us, '", text.value)
+        self.assertEqual(list(out), before)
+        with tempfile.TemporaryDirectory() as folder:
+            count = ctypes.c_uint64()
+            self.assertEqual(
+                library.switchyard_write_live_tables(catalog, folder.encode(), ctypes.byref(count)), 0, self.text()
+            )
+            self.assertEqual(count.value, 1)
+            (name,) = os.listdir(os.path.join(folder, "softmax"))
+            with open(os.path.join(folder, "softmax", name), encoding="utf-8") as file:
+                self.assertEqual(len(json.load(file)["groups"][0]["rows"][0]["times_us"]), 2)
+        self.assertEqual(library.switchyard_compare_live(op, None, given, len(given), 0, None, None, 0, None), 301)
+        self.assertIn("runner_up is 0", self.text())
+
+    def test_fingerprints(self):
+        library = self.library
+        one = self.read(library.switchyard_fingerprint, self.catalog, b"softmax", b"host")
+        self.assertEqual(self.read(library.switchyard_fingerprint, self.open_all(), b"softmax", b"host"), one)
+        other = self.read(library.switchyard_fingerprint, self.catalog, b"rms_norm", b"host")
+        self.assertEqual(self.read(library.switchyard_compare_fingerprints, one.encode(), one.encode()), "")
+        self.assertNotEqual(self.read(library.switchyard_compare_fingerprints, one.encode(), other.encode()), "")
+        self.assertGreater(len(self.read(library.switchyard_fingerprint, self.catalog, None, b"host")), len(one))
+        self.assertGreater(len(self.read(library.switchyard_fingerprint_of_choices, self.catalog)), 0)
+        self.assertEqual(library.switchyard_fingerprint(self.catalog, b"softmax", b"cpu", None, 0, None), 301)
+
+    def test_files_are_refused(self):
+        seen = []
+
+        def refuse(_context, _bytes, length, path, why, _capacity):
+            seen.append((length, path))
+            ctypes.memmove(why, b"no signature\0", 13)
+            return 1
+
+        catalog = self.open_all(accept=Accept(refuse))
+        op = ctypes.c_void_p()
+        self.assertNotEqual(self.library.switchyard_operator_open(catalog, b"softmax", b"host", ctypes.byref(op)), 0)
+        self.assertTrue(seen)
+        self.assertTrue(all(length > 0 and path.endswith(b".json") for length, path in seen))
+
+    def test_canary(self):
+        tables = (ctypes.c_char_p * 1)(b"/no/such/folder")
+        catalog = self.open_all(canary_tables=tables, canary_table_count=1, canary_share=0.5)
+        self.assertEqual(self.library.switchyard_set_canary_share(catalog, 0.0), 0, self.text())
+        self.assertEqual(self.library.switchyard_set_canary_share(catalog, 2.0), 301)
+        self.assertIn("must be 0 to 1", self.text())
 
 
 if __name__ == "__main__":
