@@ -322,7 +322,7 @@ SWITCHYARD_API int switchyard_poll_live(switchyard_catalog* catalog);
 /* What was measured of real calls, a line for each problem and each variant that was denied. */
 SWITCHYARD_API int switchyard_live(switchyard_catalog* catalog, char* text, size_t capacity, size_t* length);
 
-/* Writes what comparisons found as tuning tables, FOLDER/OPERATOR/DEVICE.json, for `switchyard tables merge`;
+/* Writes what comparisons found as tuning tables, FOLDER/OPERATOR/DEVICE.json, for `switchyard merge`;
  * `tables` (may be NULL) is how many. */
 SWITCHYARD_API int switchyard_write_live_tables(switchyard_catalog* catalog, const char* folder,
                                                 uint64_t* tables);

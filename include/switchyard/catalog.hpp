@@ -204,7 +204,7 @@ class catalog final : public state_source {
 
   /// What comparisons found, as tuning tables: the rows of an operator on a device, with times that were
   /// taken in turns, and what was denied. Each is written as a whole to FOLDER/OPERATOR/DEVICE.json, ready
-  /// for `switchyard tables merge`. Returns the paths. Throws file_error unreadable_file.
+  /// for `switchyard merge`. Returns the paths. Throws file_error unreadable_file.
   ///     files.write_live_tables("/var/lib/engine/live");
   std::vector<std::string> write_live_tables(const std::string& folder);
 

@@ -261,7 +261,8 @@ class Ctypes(unittest.TestCase):
             ctypes.memmove(why, b"no signature\0", 13)
             return 1
 
-        catalog = self.open_all(accept=Accept(refuse))
+        callback = Accept(refuse)  # kept as long as the catalog may call it
+        catalog = self.open_all(accept=callback)
         op = ctypes.c_void_p()
         self.assertNotEqual(self.library.switchyard_operator_open(catalog, b"softmax", b"host", ctypes.byref(op)), 0)
         self.assertTrue(seen)
