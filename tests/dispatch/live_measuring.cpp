@@ -80,8 +80,11 @@ struct measured {
     files.write(files.table_path("stamp"), preferring("fast", "slow").dump());
   }
   [[nodiscard]] static json preferring(const char* first, const char* second) {
-    return disk::make_table("stamp", {stamp_group({row(1, 1, {{first, 1.0}, {second, 2.0}}),
-                                                   row(1, 1'000'000, {{first, 1.0}, {second, 2.0}})})});
+    json out = disk::make_table("stamp", {stamp_group({row(1, 1, {{first, 1.0}, {second, 2.0}}),
+                                                       row(1, 1'000'000, {{first, 1.0}, {second, 2.0}})})});
+    out["match"] = {{"seqlen", {{"log", 2}}}};
+    out["neighbours"] = 3;
+    return out;
   }
   [[nodiscard]] sy::device device() const { return sy::device{clock}; }
 
@@ -139,6 +142,9 @@ TEST_CASE("the winner and a runner-up are timed in turns at a real call, and mak
   CHECK(table["groups"][0]["type"] == json{{"dtype", "f32"}});  // of the rows that decide now
   CHECK(table["groups"][0]["rows"][0]["times_us"].size() == 2);
   CHECK(table["groups"][0]["blobs"].size() == 2);
+  CHECK(table["match"] ==
+        json{{"batch", "log"}, {"seqlen", {{"log", 2}}}});  // of the table that it is to join
+  CHECK(table["neighbours"] == 3);
 }
 
 TEST_CASE("the regret seen is that of the winner against the fastest that it was compared with") {

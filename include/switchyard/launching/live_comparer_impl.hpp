@@ -149,7 +149,10 @@ SWITCHYARD_COLD void live_comparer::compare_guarded(operator_state& now, live_co
   out.winner = describe(*winner.of);
   const selector& rules = winner.of->kernels->used_selector();
   if (winner.of->chosen.group != no_index) {
-    out.row_type = rules.groups[winner.of->chosen.group].type;
+    const indexed_group& decided = rules.groups[winner.of->chosen.group];
+    out.row_type = decided.type;
+    if (winner.of->chosen.row != no_index)
+      out.match = rules.tables[decided.origins[winner.of->chosen.row].table]->match;
   } else {
     for (std::uint32_t i = 0; i < core_.op_.axes.size(); ++i) {
       if (core_.op_.axes[i].kind == axis_kind::type) out.row_type.push_back({i, problem.all()[i]});

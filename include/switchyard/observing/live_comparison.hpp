@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <switchyard/files/table.hpp>
 #include <switchyard/operator_description.hpp>
 
 namespace switchyard {
@@ -34,6 +36,7 @@ struct live_comparison {
   std::string text;                   ///< what was found, or why nothing was, in a sentence
   std::vector<std::int64_t> problem;  ///< all axis values
   std::vector<axis_value> row_type;   ///< of the table rows that speak for the problem
+  std::optional<match_rule> match;    ///< of their table; empty: no rows do
   compared_variant winner;            ///< that serves the call
   compared_variant rival;
   bool is_canary = false;  ///< new tables chose the winner; the rival is what the others choose

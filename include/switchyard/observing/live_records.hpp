@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/files/table.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/observing/live_comparison.hpp>
 #include <switchyard/observing/live_observer.hpp>
@@ -36,6 +38,7 @@ struct live_problem {
   device_properties device;
   std::vector<std::int64_t> problem;
   std::vector<axis_value> row_type;  ///< of the table rows that speak for it; empty: it was not compared
+  std::optional<match_rule> match;   ///< of their table; empty: no rows speak for it
   std::vector<live_variant> variants;
   std::string winner;  ///< of the latest comparison
   double regret = 0;   ///< how much longer the winner takes than the fastest one that it was compared with
@@ -96,6 +99,7 @@ class live_records final : public live_observer {
     const device_properties* device = nullptr;
     std::vector<std::int64_t> problem;
     std::vector<axis_value> row_type;
+    std::optional<match_rule> match;
     std::string winner;
     std::vector<std::unique_ptr<entry>> variants;
   };

@@ -82,6 +82,7 @@ SWITCHYARD_COLD void live_records::add(const operator_description& op, const dev
   record* const in = find(op, device, found.problem);
   if (in == nullptr) return;
   in->row_type = found.row_type;
+  in->match = found.match;
   in->winner = found.winner.id;
   for (const compared_variant* each : {&found.winner, &found.rival}) {
     entry* const to = find(*in, each->id, each->blobs);
@@ -112,6 +113,7 @@ SWITCHYARD_COLD live_report live_records::report() const {
     problem.device = *each->device;
     problem.problem = each->problem;
     problem.row_type = each->row_type;
+    problem.match = each->match;
     problem.winner = each->winner;
     double winner = 0;
     double best = 0;

@@ -28,6 +28,7 @@ namespace detail {
 struct table_in_making {
   const operator_description* op = nullptr;
   table content;
+  bool has_match = false;
   std::size_t rows = 0;
   std::uint64_t least_samples = 0;
   std::uint64_t most_samples = 0;
@@ -77,6 +78,11 @@ inline void add_row(table_in_making& to, const live_problem& from) {
     to.most_samples = std::max(to.most_samples, each.compared.count);
   }
   if (times.size() < 2) return;  // it compares nothing
+  // That of the rows they join: tables are merged where their rules are the same.
+  if (!to.has_match && from.match) {
+    to.content.match = *from.match;
+    to.has_match = true;
+  }
   const std::size_t most = times.size();
   put_row(to.content, *to.op, from.problem, from.row_type, std::move(times), uncertainty, most);
   row_group* const group = find_group(to.content, *to.op, from.row_type);

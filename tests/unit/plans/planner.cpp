@@ -81,7 +81,7 @@ launch fill(std::uint32_t workspace, std::uint8_t byte) {
 
 /// Which short way to the driver a plan has.
 std::string way_of(const plan& of) {
-  if (of.single == nullptr) return {};
+  if (of.way == launch_way::any) return {};
   CHECK(of.single == &of.launches[0]);
   return of.way == launch_way::direct ? "direct" : "single";
 }
@@ -264,6 +264,7 @@ TEST_CASE("a lone launch takes the short way that its per-call values and maps a
   // What each call must be looked at for takes none.
   const planned_variant plain = of_launch(kernel({argument("x")}));
   CHECK(way_of(*plain.plan_of(5, true, false)).empty());
+  CHECK(plain.plan_of(5, true, false)->counted_way == launch_way::direct);
   CHECK(way_of(*plain.plan_of(5, false, true)).empty());
   CHECK(way_of(*planned_variant{variant_of({kernel({}), kernel({})})}.plan_of(5)).empty());
   variant with_buffer = variant_of({kernel({argument("x")})});
