@@ -190,7 +190,7 @@ TEST_CASE("a runner-up that is wrong is denied, stays denied after a reload, and
 
   const auto paths = catalog.write_live_tables((made.files.root() / "live").string());
   REQUIRE(paths.size() == 1);
-  CHECK(json::parse(read_text(paths[0]))["denied"][0]["variant"] == "slow");
+  CHECK(json::parse(read_text(paths[0]))["deny"][0]["variant"] == "slow");
 
   json mended = stamp_variant_in("mended.so", "slow", 7);
   made.files.put_blob("stamp", "stamp.so", "mended.so");
