@@ -16,7 +16,7 @@ namespace switchyard {
 inline namespace v0 {
 
 /// Runs what serves a call and a runner-up on a stream, in turns, with results in memory of their own: the
-/// call's are never written. Both must agree within what the tuner allows. The times are kept as
+/// call's are never written. Both must agree within bounds of the element type. The times are kept as
 /// catalog::live() and write_live_tables() show them; a variant that is wrong leaves service; new tables that
 /// are slower return: see canary_options.
 ///

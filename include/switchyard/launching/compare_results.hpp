@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Whether two variants computed the same: results of one call, beside each other on the host.
 //
-// Each may be off by what the tuner allows of the definition, so both by twice that from each other: a unit
-// of the type and what f32 arithmetic may lose over 2^20 terms, of the largest magnitude in the element's
-// row, or of the tensor's root mean square where that is more. NaN must meet NaN, integers must be equal.
+// The tuner's bounds are of the definition, in f64; here is none, and the operators' magnitudes between are
+// not known. So each may be off by four units of the type and by what f32 arithmetic may lose over 2^20
+// terms, of the largest magnitude in the element's row or the tensor's root mean square, whichever is more,
+// and both by twice that from each other. An operator whose definition leaves more open says how much: see
+// result_tensor::tolerance. NaN must meet NaN, integers must be equal.
 #pragma once
 
 #include <cstddef>

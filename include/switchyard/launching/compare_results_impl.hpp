@@ -86,7 +86,7 @@ struct magnitudes {
 [[nodiscard]] inline double tolerance_of(dtype type, double magnitude) noexcept {
   constexpr std::int64_t terms = std::int64_t{1} << 20U;
   const double unit = type == dtype::f8_e4m3 ? 0x1p-3 : unit_of(type);
-  return 2 * (unit * magnitude + arithmetic_error(terms, magnitude) + smallest_of(type));
+  return 2 * (4 * unit * magnitude + arithmetic_error(terms, magnitude) + smallest_of(type));
 }
 
 SWITCHYARD_COLD std::string describe_difference(const result_tensor& of, const std::byte* one,
@@ -119,7 +119,7 @@ SWITCHYARD_COLD std::string describe_difference(const result_tensor& of, const s
         if (std::isfinite(value)) largest = std::max(largest, value);
       }
     }
-    const double allowed = tolerance_of(of.dtype, largest);
+    const double allowed = std::max(tolerance_of(of.dtype, largest), of.tolerance * largest);
     for (std::int64_t i = 0; i < count; ++i, ++compared) {
       const std::size_t at = offset(i);
       if (std::memcmp(one + at, other + at, size) == 0) continue;

@@ -164,6 +164,12 @@ struct matmul_quantized {
       option<&options::w_is_constant, &arguments::w_is_constant>{
           "whether w was complete before the launch ahead of this call began"});
 
+  /// How far apart right results may be: activations are rounded to 16 bits, or to 8, over a block or a row.
+  template <class = void>
+  [[nodiscard]] static double result_tolerance(const arguments& a) {
+    return a.int8_activations ? 0.5 : 0x1p-7;
+  }
+
   /// The tensors that a call writes: see tensors/result_tensor.hpp.
   template <class Visitor>
   static void visit_results(const arguments& /*a*/, Visitor& visit) {

@@ -38,6 +38,9 @@ struct result_tensor {
   std::array<std::int64_t, max_rank> extents{};
   std::array<std::int64_t, max_rank> strides{};  ///< in elements
   std::size_t bytes = 0;                         ///< from the first element to the end of the last one
+  /// How far apart right results may be besides, as a share of the largest magnitude in a row: the operator's
+  /// `result_tolerance(arguments)`.
+  double tolerance = 0;
 };
 
 namespace detail {
@@ -117,6 +120,8 @@ class result_finder {
       }
       if (name_of(out.dtype) == "?") return;  // not set
       out.rank = View::rank;
+      if constexpr (requires { Operator::result_tolerance(of_); })
+        out.tolerance = Operator::result_tolerance(of_);
       bool is_known = true;
       [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
         ((is_known = is_known && set<View, View::rank - 1 - Dim>(out)), ...);  // strides from the last one on
