@@ -145,6 +145,13 @@ TEST_CASE("the winner and a runner-up are timed in turns at a real call, and mak
   CHECK(table["match"] ==
         json{{"batch", "log"}, {"seqlen", {{"log", 2}}}});  // of the table that it is to join
   CHECK(table["neighbours"] == 3);
+
+  sy::catalog_options with = made.files.options();
+  with.tables = {paths[0]};
+  sy::catalog next{std::move(with)};
+  sy::dispatcher<live_stamp> decided{next, made.device()};
+  CHECK(decided.explain({}).table == paths[0]);
+  CHECK(decided.explain({}).chosen.why == sy::reason::exact);
 }
 
 TEST_CASE("the regret seen is that of the winner against the fastest that it was compared with") {
