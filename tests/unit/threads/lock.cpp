@@ -34,3 +34,14 @@ TEST_CASE("locked frees the mutex when it goes out of scope") {
   other.join();
   CHECK(entered);
 }
+
+TEST_CASE("try_lock takes a free mutex, and leaves one that is held") {
+  mutex held;
+  REQUIRE(held.try_lock());
+  bool taken = true;
+  std::thread{[&] { taken = held.try_lock(); }}.join();
+  CHECK_FALSE(taken);
+  held.unlock();
+  REQUIRE(held.try_lock());
+  held.unlock();
+}
