@@ -310,7 +310,11 @@ int main(int argc, char** argv) {
   describe();
 
   const char* const roots[] = {argv[1]};
-  switchyard_options options = {sizeof options, roots, 1, 0, 0, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL};
+  switchyard_options options;
+  memset(&options, 0, sizeof options);
+  options.size = sizeof options;
+  options.roots = roots;
+  options.root_count = 1;
   switchyard_catalog* catalog = NULL;
   CHECK(said(switchyard_open(&options, NULL), 301, "out is null"));
   options.size = 4;
