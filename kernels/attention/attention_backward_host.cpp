@@ -5,6 +5,8 @@
 //   attention_backward_sums     delta, the sum of dout * out less dlse, of each query row
 //   attention_backward_keys     dk and dv of a tile of keys, which meets all rows that see it
 //   attention_backward_queries  dq of a tile of rows, which meets its keys
+//   attention_backward_block_keys, attention_backward_block_queries
+//                               the same under a block mask
 //   attention_backward_bias     a tile of dbias, which meets all that is broadcast to it
 //
 // Nothing is added up from several blocks, so results are the same in every run. Compiled once for each
@@ -193,10 +195,17 @@ struct score_tile {
         flats{memory.take<float>(block_n)},
         kept{memory.take<float>(block_n)} {}
 
-  /// `keys` and `values` are the tile's, packed as columns.
+  /// Products along queries read whole steps of keys.
+  void clear(std::int64_t block_m) {
+    std::fill_n(weights, round_up(block_m, 12) * stride + panel, 0.0F);
+    std::fill_n(slopes, round_up(block_m, 12) * stride + panel, 0.0F);
+  }
+
+  /// `keys` and `values` are the tile's, packed as columns. `bits` are those of a block mask, of the block
+  /// whose first query is given.
   template <class Element>
   void compute(const row_range& rows, const row_tile<Element>& from, key_range tile, const float* keys,
-               const float* values, bool of_bias) {
+               const float* values, bool of_bias, const key_bits& bits = {}, std::int64_t first_query = 0) {
     const attention_arguments& a = rows.a;
     const std::int64_t count = tile.end - tile.begin;
     const std::int64_t whole = round_up(count, width);
@@ -216,6 +225,7 @@ struct score_tile {
       }
       if (has_score_terms(a)) add_score_terms<Element>(a, rows.s, h, i, tile, weight);
       hide(rows.s.visible(a, i), tile, weight);
+      bits.hide(i - first_query, count, weight);
       if (a.dropout_p != 0.0F) {
         std::fill_n(kept, whole, 1.0F / (1.0F - a.dropout_p));
         drop(a, rows.s.batch * a.heads + h, i, tile, kept);
@@ -296,6 +306,59 @@ void attention_backward_sums(const block& this_block, backward_arguments a, std:
   }
 }
 
+/// What a tile of keys adds up.
+template <class Element>
+struct key_sums {
+  const backward_arguments& a;
+  std::int64_t count;
+  std::int64_t stride_k;
+  std::int64_t stride_v;
+  float* packed;
+  float* dk;
+  float* dv;
+
+  key_sums(arena& memory, const backward_arguments& arguments, std::int64_t keys, std::int64_t block_m,
+           std::int64_t block_n)
+      : a{arguments},
+        count{keys},
+        stride_k{round_up(a.head_dim, panel)},
+        stride_v{round_up(a.head_dim_v, panel)},
+        packed{memory.take<float>(block_m * std::max(stride_k, stride_v))},
+        dk{memory.take<float>(steps(block_n) * stride_k)},
+        dv{memory.take<float>(steps(block_n) * stride_v)} {
+    std::fill_n(dk, steps(count) * stride_k, 0.0F);
+    std::fill_n(dv, steps(count) * stride_v, 0.0F);
+  }
+
+  /// Adds a tile of rows, whose weights and slopes have been computed.
+  void add(const row_range& rows, const row_tile<Element>& from, const score_tile& scores) {
+    pack_values(from.dout_rows, rows.count(), a.head_dim_v, packed);
+    multiply_all<into::added, true>(scores.weights, scores.stride, steps(count), packed, rows.count(),
+                                    a.head_dim_v, dv, stride_v);
+    pack_values(from.q_rows, rows.count(), a.head_dim, packed);
+    multiply_all<into::added, true>(scores.slopes, scores.stride, steps(count), packed, rows.count(),
+                                    a.head_dim, dk, stride_k);
+  }
+
+  void write(const sequence& s, std::int64_t head_kv, std::int64_t first) const {
+    for (std::int64_t n = 0; n < count; ++n) {
+      const std::int64_t token = s.first_key + first + n;
+      const std::int64_t entry = a.cu_seqlens_k != nullptr ? 0 : s.batch;
+      write_floats(dk + n * stride_k, a.head_dim, a.scale,
+                   static_cast<Element*>(a.dk) + entry * a.dk_stride_batch + head_kv * a.dk_stride_head +
+                       token * a.dk_stride_token);
+      write_floats(dv + n * stride_v, a.head_dim_v, 1.0F,
+                   static_cast<Element*>(a.dv) + entry * a.dv_stride_batch + head_kv * a.dv_stride_head +
+                       token * a.dv_stride_token);
+    }
+  }
+
+ private:
+  [[nodiscard]] static std::int64_t steps(std::int64_t rows) {
+    return round_up(rows, static_cast<std::int64_t>(tile_rows));
+  }
+};
+
 template <class Element>
 void attention_backward_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
                              std::int32_t block_n, const float* delta) {
@@ -306,23 +369,13 @@ void attention_backward_keys(const block& this_block, backward_arguments a, std:
   const std::int64_t begin = std::int64_t{this_block.index.x} * block_n;
   const key_range tile{begin, std::min(begin + block_n, s.keys)};
   if (tile.begin >= tile.end) return;
-  const std::int64_t count = tile.end - tile.begin;
-  const auto step = static_cast<std::int64_t>(tile_rows);
-  const std::int64_t stride_k = round_up(a.head_dim, panel);
-  const std::int64_t stride_v = round_up(a.head_dim_v, panel);
 
   arena memory{this_block.scratch};
   key_tile<Element> keys{memory, f, block_n};
   row_tile<Element> tile_of_rows{memory, f, block_m};
   score_tile scores{memory, block_m, block_n};
-  auto* packed = memory.take<float>(block_m * std::max(stride_k, stride_v));
-  auto* dk = memory.take<float>(round_up(block_n, step) * stride_k);
-  auto* dv = memory.take<float>(round_up(block_n, step) * stride_v);
-  std::fill_n(dk, round_up(count, step) * stride_k, 0.0F);
-  std::fill_n(dv, round_up(count, step) * stride_v, 0.0F);
-  // Products along queries read whole steps of keys.
-  std::fill_n(scores.weights, round_up(block_m, 12) * block_n + panel, 0.0F);
-  std::fill_n(scores.slopes, round_up(block_m, 12) * block_n + panel, 0.0F);
+  key_sums<Element> sums{memory, a, tile.end - tile.begin, block_m, block_n};
+  scores.clear(block_m);
 
   keys.read(f, s, head_kv, tile);
   const std::int64_t all = s.queries * (a.heads / a.heads_kv);
@@ -332,23 +385,44 @@ void attention_backward_keys(const block& this_block, backward_arguments a, std:
     if (seen.end <= tile.begin || seen.begin >= tile.end) continue;
     tile_of_rows.read(a, rows, delta);
     scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false);
-    pack_values(tile_of_rows.dout_rows, rows.count(), a.head_dim_v, packed);
-    multiply_all<into::added, true>(scores.weights, block_n, round_up(count, step), packed, rows.count(),
-                                    a.head_dim_v, dv, stride_v);
-    pack_values(tile_of_rows.q_rows, rows.count(), a.head_dim, packed);
-    multiply_all<into::added, true>(scores.slopes, block_n, round_up(count, step), packed, rows.count(),
-                                    a.head_dim, dk, stride_k);
+    sums.add(rows, tile_of_rows, scores);
   }
-  for (std::int64_t n = 0; n < count; ++n) {
-    const std::int64_t token = s.first_key + tile.begin + n;
-    const std::int64_t entry = a.cu_seqlens_k != nullptr ? 0 : s.batch;
-    write_floats(dk + n * stride_k, a.head_dim, a.scale,
-                 static_cast<Element*>(a.dk) + entry * a.dk_stride_batch + head_kv * a.dk_stride_head +
-                     token * a.dk_stride_token);
-    write_floats(dv + n * stride_v, a.head_dim_v, 1.0F,
-                 static_cast<Element*>(a.dv) + entry * a.dv_stride_batch + head_kv * a.dv_stride_head +
-                     token * a.dv_stride_token);
+  sums.write(s, head_kv, tile.begin);
+}
+
+/// The same under a block mask. block_m and block_n divide 128.
+template <class Element>
+void attention_backward_block_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
+                                   std::int32_t block_n, const float* delta) {
+  const attention_arguments f = forward_of(a);
+  const sequence s{f, this_block.index.y / a.heads_kv};
+  const std::int64_t head_kv = this_block.index.y % a.heads_kv;
+  const std::int64_t begin = std::int64_t{this_block.index.x} * block_n;
+  const key_range tile{begin, std::min(begin + block_n, s.keys)};
+  if (tile.begin >= tile.end) return;
+
+  arena memory{this_block.scratch};
+  key_tile<Element> keys{memory, f, block_n};
+  row_tile<Element> tile_of_rows{memory, f, block_m};
+  score_tile scores{memory, block_m, block_n};
+  key_sums<Element> sums{memory, a, tile.end - tile.begin, block_m, block_n};
+  scores.clear(block_m);
+
+  keys.read(f, s, head_kv, tile);
+  const std::int64_t group = a.heads / a.heads_kv;
+  const std::int64_t block_k = 32 * a.mask_words;
+  for (std::int64_t h = head_kv * group; h < (head_kv + 1) * group; ++h) {
+    const block_lists lists{a, s.batch, h};
+    lists.visit_queries(tile.begin / block_k, block_m, [&](key_range queries, const key_bits& of_rows) {
+      const row_range rows = row_range::of_rows(f, s.batch, h, queries);
+      const key_bits bits{of_rows.words, of_rows.stride, tile.begin % block_k};
+      tile_of_rows.read(a, rows, delta);
+      scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false, bits,
+                     queries.begin - of_rows.first);
+      sums.add(rows, tile_of_rows, scores);
+    });
   }
+  sums.write(s, head_kv, tile.begin);
 }
 
 template <class Element>
@@ -384,6 +458,46 @@ void attention_backward_queries(const block& this_block, backward_arguments a, s
     write_floats(dq + r * stride, a.head_dim, a.scale,
                  row_of(static_cast<Element*>(a.dq), a.cu_seqlens_q != nullptr, rows.s, rows.head(r),
                         rows.query(r), a.dq_stride_batch, a.dq_stride_head, a.dq_stride_token));
+  }
+}
+
+/// The same under a block mask: rows of one head. The grid is [tiles of rows, batch * heads]; block_m and
+/// block_n divide 128.
+template <class Element>
+void attention_backward_block_queries(const block& this_block, backward_arguments a, std::int32_t block_m,
+                                      std::int32_t block_n, const float* delta) {
+  const attention_arguments f = forward_of(a);
+  const std::int64_t head = this_block.index.y % a.heads;
+  const row_range rows =
+      row_range::of_head(f, this_block.index.y / a.heads, head,
+                         std::int64_t{this_block.grid.x} - 1 - this_block.index.x, block_m);
+  if (rows.count() <= 0) return;
+  const std::int64_t stride = round_up(a.head_dim, panel);
+  const std::int64_t padded = row_tile<Element>::padded(rows.count());
+
+  arena memory{this_block.scratch};
+  key_tile<Element> keys{memory, f, block_n};
+  row_tile<Element> tile_of_rows{memory, f, block_m};
+  score_tile scores{memory, block_m, block_n};
+  auto* packed = memory.take<float>(block_n * stride);
+  auto* dq = memory.take<float>(row_tile<Element>::padded(block_m) * stride);
+  std::fill_n(dq, padded * stride, 0.0F);
+
+  tile_of_rows.read(a, rows, delta);
+  const std::int64_t query_block = rows.begin / a.mask_block_q;
+  const block_lists lists{a, rows.s.batch, head};
+  lists.visit_keys(query_block, block_n, [&](key_range tile, const key_bits& bits) {
+    keys.read(f, rows.s, rows.head_kv, tile);
+    scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false, bits,
+                   query_block * a.mask_block_q);
+    pack_values(keys.k_rows, tile.end - tile.begin, a.head_dim, packed);
+    multiply_all<into::added>(scores.slopes, block_n, padded, packed, tile.end - tile.begin, a.head_dim, dq,
+                              stride);
+  });
+  for (std::int64_t r = 0; r < rows.count(); ++r) {
+    write_floats(dq + r * stride, a.head_dim, a.scale,
+                 row_of(static_cast<Element*>(a.dq), false, rows.s, head, rows.query(r), a.dq_stride_batch,
+                        a.dq_stride_head, a.dq_stride_token));
   }
 }
 
@@ -452,8 +566,18 @@ extern const kernel attention_backward_sums_f32, attention_backward_sums_f16, at
 extern const kernel attention_backward_keys_f32, attention_backward_keys_f16, attention_backward_keys_bf16;
 extern const kernel attention_backward_queries_f32, attention_backward_queries_f16,
     attention_backward_queries_bf16;
+extern const kernel attention_backward_block_keys_f32, attention_backward_block_keys_f16,
+    attention_backward_block_keys_bf16;
+extern const kernel attention_backward_block_queries_f32, attention_backward_block_queries_f16,
+    attention_backward_block_queries_bf16;
 extern const kernel attention_backward_bias_f32, attention_backward_bias_f16, attention_backward_bias_bf16;
 
+const kernel attention_backward_block_keys_f32 = make_kernel<&attention_backward_block_keys<float>>();
+const kernel attention_backward_block_keys_f16 = make_kernel<&attention_backward_block_keys<half>>();
+const kernel attention_backward_block_keys_bf16 = make_kernel<&attention_backward_block_keys<bfloat>>();
+const kernel attention_backward_block_queries_f32 = make_kernel<&attention_backward_block_queries<float>>();
+const kernel attention_backward_block_queries_f16 = make_kernel<&attention_backward_block_queries<half>>();
+const kernel attention_backward_block_queries_bf16 = make_kernel<&attention_backward_block_queries<bfloat>>();
 const kernel attention_backward_sums_f32 = make_kernel<&attention_backward_sums<float>>();
 const kernel attention_backward_sums_f16 = make_kernel<&attention_backward_sums<half>>();
 const kernel attention_backward_sums_bf16 = make_kernel<&attention_backward_sums<bfloat>>();

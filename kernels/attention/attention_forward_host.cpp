@@ -3,6 +3,7 @@
 // online softmax, and no matrix of all scores exists.
 //
 //   attention_tile       for prompts: K and V tiles are packed for matrix products with many query rows
+//   attention_blocks     for block masks: the same for the blocks that a head's rows see
 //   attention_rows       for decoding: a few query rows, K and V read once, in place
 //   attention_split      the same over a part of the keys, into a workspace
 //   attention_combine    merges the parts
@@ -106,6 +107,64 @@ void attention_tile(const block& this_block, attention_arguments a, std::int32_t
   }
 }
 
+/// Under a block mask: rows of one head, of one block of queries. block_m and block_n divide 128; scratch as
+/// in attention_tile. The grid is [tiles of rows, batch * heads].
+template <class Element>
+void attention_blocks(const block& this_block, attention_arguments a, std::int32_t block_m,
+                      std::int32_t block_n) {
+  const std::int64_t head = this_block.index.y % a.heads;
+  const row_range rows =
+      row_range::of_head(a, this_block.index.y / a.heads, head,
+                         std::int64_t{this_block.grid.x} - 1 - this_block.index.x, block_m);
+  if (rows.count() <= 0) return;
+  const std::int64_t count = rows.count();
+  const auto step = static_cast<std::int64_t>(tile_rows);
+  const std::int64_t padded = round_up(count, step);
+  const std::int64_t out_stride = round_up(a.head_dim_v, panel);
+
+  arena memory{this_block.scratch};
+  auto* queries = memory.take<float>(padded * a.head_dim);
+  auto* scores = memory.take<float>(padded * block_n);
+  auto* values = memory.take<float>(padded * out_stride);
+  auto* states = memory.take<softmax_state>(padded);
+  auto* rescales = memory.take<float>(padded);
+  auto* packed = memory.take<float>(block_n * std::max(a.head_dim, out_stride));
+  auto* k_rows = memory.take<const Element*>(block_n);
+  auto* v_rows = memory.take<const Element*>(block_n);
+
+  pack_queries<Element>(rows, padded, a.head_dim, queries);
+  std::fill_n(values, padded * out_stride, 0.0F);
+  std::fill_n(rescales, padded, 1.0F);
+  for (std::int64_t r = 0; r < count; ++r) states[r] = softmax_state::of_row(a, head);
+
+  const block_lists lists{a, rows.s.batch, head};
+  lists.visit_keys(rows.begin / a.mask_block_q, block_n, [&](key_range tile, const key_bits& bits) {
+    const std::int64_t keys = tile.end - tile.begin;
+    key_rows(a, rows.s, rows.head_kv, tile, k_rows, v_rows);
+    pack_keys(k_rows, keys, a.head_dim, packed);
+    for (std::int64_t n = 0; n < keys; n += panel) {
+      for (std::int64_t r = 0; r < padded; r += step) {
+        multiply<into::set>(queries + r * a.head_dim, a.head_dim, packed + n * a.head_dim, a.head_dim,
+                            scores + r * block_n + n, block_n, nullptr);
+      }
+    }
+    for (std::int64_t r = 0; r < count; ++r) {
+      bits.hide(rows.query(r) % a.mask_block_q, keys, scores + r * block_n);
+      rescales[r] = weigh<Element>(a, rows.s, head, rows.query(r), tile, round_up(keys, width),
+                                   scores + r * block_n, states[r]);
+    }
+    pack_values(v_rows, keys, a.head_dim_v, packed);
+    for (std::int64_t d = 0; d < a.head_dim_v; d += panel) {
+      for (std::int64_t r = 0; r < padded; r += step) {
+        multiply<into::rescaled>(scores + r * block_n, block_n, packed + d * keys, keys,
+                                 values + r * out_stride + d, out_stride, rescales + r);
+      }
+    }
+  });
+  for (std::int64_t r = 0; r < count; ++r)
+    write_row<Element>(a, rows.s, head, rows.query(r), values + r * out_stride, states[r]);
+}
+
 // ---- decoding
 
 template <class Element, class Kv>
@@ -150,12 +209,16 @@ extern const kernel attention_split_f32_f32, attention_split_f16_f16, attention_
 extern const kernel attention_reference_f32_f32, attention_reference_f16_f16, attention_reference_bf16_bf16,
     attention_reference_f16_f8_e4m3, attention_reference_bf16_f8_e4m3;
 extern const kernel attention_combine_f32, attention_combine_f16, attention_combine_bf16;
+extern const kernel attention_blocks_f32, attention_blocks_f16, attention_blocks_bf16;
 
 const kernel attention_tile_f32_f32 = make_kernel<&attention_tile<float, float>>();
 const kernel attention_tile_f16_f16 = make_kernel<&attention_tile<half, half>>();
 const kernel attention_tile_bf16_bf16 = make_kernel<&attention_tile<bfloat, bfloat>>();
 const kernel attention_tile_f16_f8_e4m3 = make_kernel<&attention_tile<half, float8>>();
 const kernel attention_tile_bf16_f8_e4m3 = make_kernel<&attention_tile<bfloat, float8>>();
+const kernel attention_blocks_f32 = make_kernel<&attention_blocks<float>>();
+const kernel attention_blocks_f16 = make_kernel<&attention_blocks<half>>();
+const kernel attention_blocks_bf16 = make_kernel<&attention_blocks<bfloat>>();
 const kernel attention_rows_f32_f32 = make_kernel<&attention_rows<float, float>>();
 const kernel attention_rows_f16_f16 = make_kernel<&attention_rows<half, half>>();
 const kernel attention_rows_bf16_bf16 = make_kernel<&attention_rows<bfloat, bfloat>>();

@@ -71,6 +71,85 @@ struct sequence {
   }
 };
 
+/// What a row of queries sees of a tile of keys, all of which lie in one block of a block mask.
+struct key_bits {
+  const std::uint32_t* words = nullptr;  ///< of the block's first query; null: all keys
+  std::int64_t stride = 0;               ///< words of a query
+  std::int64_t first = 0;                ///< the tile's first key in the block
+
+  /// Scores of the keys that a query of the block does not see become -infinity.
+  void hide(std::int64_t query, std::int64_t count, float* scores) const {
+    if (words == nullptr) return;
+    const std::uint32_t* const row = words + query * stride;
+    for (std::int64_t n = 0; n < count; ++n) {
+      const std::int64_t key = first + n;
+      if ((row[key / 32] >> (key % 32) & 1U) == 0) scores[n] = -infinity;
+    }
+  }
+};
+
+/// A block mask of a call, forward or backward, for one head of a batch entry.
+template <class Arguments>
+class block_lists {
+ public:
+  block_lists(const Arguments& a, std::int64_t batch, std::int64_t head)
+      : a_{a}, entry_{(a.mask_batch > 1 ? batch : 0) * a.mask_heads + (a.mask_heads > 1 ? head : 0)} {}
+
+  /// Calls visit(keys, bits) for the tiles of at most `block_n` keys that a block of queries sees.
+  template <class Visit>
+  void visit_keys(std::int64_t query_block, std::int64_t block_n, const Visit& visit) const {
+    const std::int64_t row = entry_ * a_.mask_query_blocks + query_block;
+    visit_list(a_.full_kv_num_blocks, a_.full_kv_indices, nullptr, row, a_.mask_key_blocks,
+               32 * a_.mask_words, block_n, a_.seqlen_k, visit);
+    visit_list(a_.kv_num_blocks, a_.kv_indices, a_.kv_bits, row, a_.mask_key_blocks, 32 * a_.mask_words,
+               block_n, a_.seqlen_k, visit);
+  }
+  /// Calls visit(queries, bits) for the tiles of at most `block_m` queries that see a block of keys.
+  template <class Visit>
+  void visit_queries(std::int64_t key_block, std::int64_t block_m, const Visit& visit) const {
+    const std::int64_t row = entry_ * a_.mask_key_blocks + key_block;
+    visit_list(a_.full_q_num_blocks, a_.full_q_indices, nullptr, row, a_.mask_query_blocks, a_.mask_block_q,
+               block_m, a_.seqlen_q, visit);
+    visit_list(a_.q_num_blocks, a_.q_indices, a_.q_bits, row, a_.mask_query_blocks, a_.mask_block_q, block_m,
+               a_.seqlen_q, visit);
+  }
+
+ private:
+  template <class Visit>
+  void visit_list(const std::int32_t* counts, const std::int32_t* indices, const std::int32_t* bits,
+                  std::int64_t row, std::int64_t columns, std::int64_t block, std::int64_t step,
+                  std::int64_t length, const Visit& visit) const {
+    if (counts == nullptr) return;
+    for (std::int64_t n = row * columns; n < row * columns + counts[row]; ++n) {
+      const std::int64_t begin = indices[n] * block;
+      const std::int64_t end = std::min(begin + block, length);
+      const std::uint32_t* const words =
+          bits == nullptr ? nullptr : a_.mask_bits + bits[n] * a_.mask_block_q * a_.mask_words;
+      for (std::int64_t at = begin; at < end; at += step)
+        visit(key_range{at, std::min(at + step, end)}, key_bits{words, a_.mask_words, at - begin});
+    }
+  }
+
+  const Arguments& a_;
+  std::int64_t entry_;
+};
+
+/// Whether query i of a head sees key j under a block mask, if there is one.
+[[nodiscard]] inline bool sees_in_blocks(const attention_arguments& a, std::int64_t batch, std::int64_t head,
+                                         std::int64_t i, std::int64_t j) {
+  if (a.kv_num_blocks == nullptr) return true;
+  bool seen = false;
+  block_lists{a, batch, head}.visit_keys(
+      i / a.mask_block_q, 32 * a.mask_words, [&](key_range keys, const key_bits& bits) {
+        if (j < keys.begin || j >= keys.end) return;
+        float score = 0.0F;
+        const std::int64_t key = j - keys.begin;
+        key_bits{bits.words, bits.stride, bits.first + key}.hide(i % a.mask_block_q, 1, &score);
+        seen = score == 0.0F;
+      });
+  return seen;
+}
+
 template <class Element>
 [[nodiscard]] inline const Element* query_row(const attention_arguments& a, const sequence& s, std::int64_t h,
                                               std::int64_t i) {

@@ -46,6 +46,14 @@ struct row_range {
     return result;
   }
 
+  /// Some rows of a query head.
+  static row_range of_rows(const attention_arguments& arguments, std::int64_t batch, std::int64_t head,
+                           key_range queries) {
+    row_range result = of_head(arguments, batch, head, 0, queries.end);
+    result.begin = queries.begin;
+    return result;
+  }
+
   [[nodiscard]] std::int64_t count() const { return end - begin; }
   [[nodiscard]] std::int64_t query(std::int64_t r) const { return (begin + r) / group; }
   [[nodiscard]] std::int64_t head(std::int64_t r) const { return first_head_ + (begin + r) % group; }

@@ -37,6 +37,7 @@ void attend_in_double(const block& this_block, const attention_arguments& a, con
   double sum = largest != none ? 1.0 : 0.0;
   const key_range seen = s.visible(a, i);
   for (std::int64_t j = seen.begin; j < seen.end; ++j) {
+    if (!sees_in_blocks(a, s.batch, h, i, j)) continue;
     const Kv* k = nullptr;
     const Kv* v = nullptr;
     key_rows(a, s, head_kv, {j, j + 1}, &k, &v);

@@ -9,6 +9,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/attention_block_mask.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -71,6 +72,7 @@ template <class Operator, class... Tensors>
   } else {
     values |= Operator::described.template changed<&each::soft_cap, &each::window_left>(a);
   }
+  if constexpr (requires { a.kv_num_blocks; }) values |= block_mask_bits(a);
   return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
 }
 
@@ -89,6 +91,9 @@ template <class Operator>
     if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
   if constexpr (requires { a.k_scale; }) out |= mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
+  if constexpr (requires { a.kv_num_blocks; }) {
+    if (block_mask_bits(a) != 0) out |= mark_block_mask(a);
+  }
   return out | mark_misaligned<4>(words);
 }
 /// The same apart from the calls that have none of these.
@@ -228,7 +233,7 @@ template <class Operator>
   if (a.dtype != dtype::f32 && a.dtype != dtype::f16 && a.dtype != dtype::bf16) {
     return "dtype must be f32, f16 or bf16";
   }
-  return {};
+  return wrong_block_mask(a);
 }
 
 }  // namespace operators

@@ -100,6 +100,26 @@ struct attention_backward {
     attention_mask mask = attention_mask::none;
     bool deterministic = false;  ///< the same bits in every run
 
+    // A block mask, see attention_block_mask.hpp, with the transposed lists; null: none.
+    const std::int32_t* kv_num_blocks = nullptr;  ///< [mask_batch, mask_heads, mask_query_blocks]
+    const std::int32_t* kv_indices = nullptr;     ///< [.., mask_query_blocks, mask_key_blocks]
+    const std::int32_t* kv_bits = nullptr;
+    const std::int32_t* full_kv_num_blocks = nullptr;
+    const std::int32_t* full_kv_indices = nullptr;
+    const std::int32_t* q_num_blocks = nullptr;  ///< [mask_batch, mask_heads, mask_key_blocks]
+    const std::int32_t* q_indices = nullptr;     ///< [.., mask_key_blocks, mask_query_blocks]
+    const std::int32_t* q_bits = nullptr;
+    const std::int32_t* full_q_num_blocks = nullptr;
+    const std::int32_t* full_q_indices = nullptr;
+    const std::uint32_t* mask_bits = nullptr;  ///< [mask_tiles, mask_block_q, mask_words]
+    std::int64_t mask_batch = 0;               ///< 1 or batch
+    std::int64_t mask_heads = 0;               ///< 1 or heads
+    std::int64_t mask_query_blocks = 0;
+    std::int64_t mask_key_blocks = 0;
+    std::int64_t mask_tiles = 0;
+    std::int64_t mask_block_q = 0;
+    std::int64_t mask_words = 0;  ///< of 32 keys, in a row of a block
+
     /// Bytes, 1 to 16, that divide the tensors' addresses and all strides; 0 when one of them is null, or
     /// a stride that matters or the scale is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
@@ -150,7 +170,12 @@ struct attention_backward {
       &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::dlse_stride_batch,
       &arguments::dlse_stride_head, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
-      &arguments::dtype, &arguments::mask, &arguments::deterministic>;
+      &arguments::dtype, &arguments::mask, &arguments::deterministic, &arguments::kv_num_blocks,
+      &arguments::kv_indices, &arguments::kv_bits, &arguments::full_kv_num_blocks,
+      &arguments::full_kv_indices, &arguments::q_num_blocks, &arguments::q_indices, &arguments::q_bits,
+      &arguments::full_q_num_blocks, &arguments::full_q_indices, &arguments::mask_bits,
+      &arguments::mask_batch, &arguments::mask_heads, &arguments::mask_query_blocks,
+      &arguments::mask_key_blocks, &arguments::mask_tiles, &arguments::mask_block_q, &arguments::mask_words>;
 
   static constexpr auto operands =
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::dout,
@@ -172,14 +197,17 @@ struct attention_backward {
       switchyard::type_axis<&arguments::deterministic>(),
       switchyard::type_axis("with_dbias", [](const arguments& a) noexcept { return given(a.dbias); }),
       switchyard::type_axis("with_dlse", [](const arguments& a) noexcept { return given(a.dlse); }),
+      switchyard::type_axis("block_masked",
+                            [](const arguments& a) noexcept { return given(a.kv_num_blocks); }),
       switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
       switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
       switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
   static constexpr std::array axis_defaults{axis_default{"head_dim_v", "=head_dim"},
                                             axis_default{"heads_kv", "=heads"}};
-  /// Kernels that do not know of dlse are not to ignore it.
-  static constexpr std::array implied{implied_axis{"with_dlse", implied_axis::no}};
+  /// Kernels that do not know of dlse or of block masks are not to ignore them.
+  static constexpr std::array implied{implied_axis{"with_dlse", implied_axis::no},
+                                      implied_axis{"block_masked", implied_axis::no}};
 
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
@@ -262,6 +290,17 @@ struct attention_backward {
     std::uint64_t dropout_offset = 0;
     const std::uint64_t* dropout_state = nullptr;
     bool deterministic = false;
+    const_tensor kv_num_blocks{};
+    const_tensor kv_indices{};
+    const_tensor kv_bits{};
+    const_tensor full_kv_num_blocks{};
+    const_tensor full_kv_indices{};
+    const_tensor mask_bits{};
+    const_tensor q_num_blocks{};
+    const_tensor q_indices{};
+    const_tensor q_bits{};
+    const_tensor full_q_num_blocks{};
+    const_tensor full_q_indices{};
   };
   static constexpr auto described =
       attention::bias_option<options, arguments> + attention::alibi_option<options, arguments> +
@@ -275,7 +314,9 @@ struct attention_backward {
                                               &arguments::dbias_stride_head, &arguments::dbias_stride_row>>{
               "written: as bias, summed over what an extent of 1 shares"}) +
       describe_options(tensor_option<&options::dlse, attention::dlse_view<arguments, false>, false>{
-          "the gradient of lse, laid out like it; none: zero"});
+          "the gradient of lse, laid out like it; none: zero"}) +
+      attention::block_mask<options, arguments>::options +
+      attention::block_mask<options, arguments>::transposed;
 
   /// The arguments of a call: `attention_backward::call({.q = q, .k = k, ...}, {.mask = ...})`. Any strides
   /// but the innermost. Throws call_error where tensors disagree.
@@ -349,8 +390,11 @@ struct attention_backward {
     using keys = typename key_list<PackedK>::type;
     using cu_q = cu_seqlens_list<&arguments::cu_seqlens_q>;
     using cu_k = cu_seqlens_list<&arguments::cu_seqlens_k>;
+    using block_mask = attention::block_mask<options, arguments>;
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
+    if (block_mask::is_given(with)) [[unlikely]]
+      block_mask::bind(name, a, with);
     const auto bind_all = [&]<class Views>(Views all, const auto&... first) {
       described.bind(all, name, a, true, with, first..., of.q, of.out, of.dout, of.dq, of.lse, with.dlse,
                      of.k, of.v, of.dk, of.dv);

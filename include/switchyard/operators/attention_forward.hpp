@@ -12,6 +12,8 @@
 // the LSE is the logarithm of the softmax's whole sum. Windows are about the diagonal, key i of query i with
 // causal_top_left and key i + m - n otherwise.
 //
+// A block mask takes the place of masks and windows: attention_block_mask.hpp.
+//
 // With dropout, weights are dropped after the softmax has been normalised and the rest are divided by 1 - p;
 // the LSE is not affected. Element (query i, key j) of head h of batch entry b, i and j counted within the
 // sequence, is decided by word j % 4 of Philox4x32-10 with
@@ -103,6 +105,21 @@ struct attention_forward {
     std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
     std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
 
+    // A block mask, see attention_block_mask.hpp; null: none.
+    const std::int32_t* kv_num_blocks = nullptr;  ///< [mask_batch, mask_heads, mask_query_blocks]
+    const std::int32_t* kv_indices = nullptr;     ///< [.., mask_query_blocks, mask_key_blocks]
+    const std::int32_t* kv_bits = nullptr;
+    const std::int32_t* full_kv_num_blocks = nullptr;
+    const std::int32_t* full_kv_indices = nullptr;
+    const std::uint32_t* mask_bits = nullptr;  ///< [mask_tiles, mask_block_q, mask_words]
+    std::int64_t mask_batch = 0;               ///< 1 or batch
+    std::int64_t mask_heads = 0;               ///< 1 or heads
+    std::int64_t mask_query_blocks = 0;
+    std::int64_t mask_key_blocks = 0;
+    std::int64_t mask_tiles = 0;
+    std::int64_t mask_block_q = 0;
+    std::int64_t mask_words = 0;  ///< of 32 keys, in a row of a block
+
     /// The element type of k and v.
     [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {
       return kv_dtype == unset_dtype ? dtype : kv_dtype;
@@ -182,7 +199,10 @@ struct attention_forward {
       &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
       &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
       &arguments::dtype, &arguments::kv_dtype, &arguments::mask, &arguments::pages,
-      &arguments::block_table_entries>;
+      &arguments::block_table_entries, &arguments::kv_num_blocks, &arguments::kv_indices, &arguments::kv_bits,
+      &arguments::full_kv_num_blocks, &arguments::full_kv_indices, &arguments::mask_bits,
+      &arguments::mask_batch, &arguments::mask_heads, &arguments::mask_query_blocks,
+      &arguments::mask_key_blocks, &arguments::mask_tiles, &arguments::mask_block_q, &arguments::mask_words>;
 
   static constexpr auto operands =
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
@@ -207,13 +227,17 @@ struct attention_forward {
                             }),
       switchyard::type_axis("seqused",
                             [](const arguments& a) noexcept { return given(a.seqused_q, a.seqused_k); }),
-      switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
-      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
-      switchyard::size_axis<&arguments::seqlen_k>());
+      switchyard::type_axis<&arguments::page_size>(),
+      switchyard::type_axis("block_masked",
+                            [](const arguments& a) noexcept { return given(a.kv_num_blocks); }),
+      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
+      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
+      switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
 
-  /// Files whose `type` does not name kv_dtype hold for keys of q's type.
-  static constexpr std::array implied{switchyard::implied_axis{"kv_dtype", "dtype"}};
+  /// Files whose `type` does not name kv_dtype hold for keys of q's type; kernels that do not know of block
+  /// masks are not to ignore them.
+  static constexpr std::array implied{switchyard::implied_axis{"kv_dtype", "dtype"},
+                                      switchyard::implied_axis{"block_masked", switchyard::implied_axis::no}};
 
   static constexpr std::array axis_defaults{
       axis_default{"kv_dtype", "=dtype"}, axis_default{"head_dim_v", "=head_dim"},
@@ -237,8 +261,8 @@ struct attention_forward {
     return {};
   }
 
-  /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused and block_table;
-  /// empty when nothing is.
+  /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused, block_table and
+  /// a block mask; empty when nothing is.
   template <class = void>
   [[nodiscard]] static std::string check_memory(const arguments& a) {
     return check_attention_memory(a, fields);
@@ -269,13 +293,20 @@ struct attention_forward {
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
     const std::uint64_t* dropout_state = nullptr;
+    const_tensor kv_num_blocks{};
+    const_tensor kv_indices{};
+    const_tensor kv_bits{};
+    const_tensor full_kv_num_blocks{};
+    const_tensor full_kv_indices{};
+    const_tensor mask_bits{};
   };
   static constexpr auto described =
       attention::bias_option<options, arguments> + attention::alibi_option<options, arguments> +
       attention::sinks_option<options, arguments> + attention::length_options<options, arguments, false> +
       attention::mask_options<options, arguments> + attention::window_right_option<options, arguments> +
       attention::scale_options<options, arguments> + attention::dropout_options<options, arguments> +
-      attention::lse_option<options, arguments> + attention::scales_options<options, arguments>;
+      attention::lse_option<options, arguments> + attention::scales_options<options, arguments> +
+      attention::block_mask<options, arguments>::options;
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.
@@ -361,8 +392,11 @@ struct attention_forward {
   /// What no tensor decides.
   template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
+    using block_mask = attention::block_mask<options, arguments>;
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
+    if (block_mask::is_given(with)) [[unlikely]]
+      block_mask::bind(name, a, with);
     return a;
   }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Checks the memory that an attention call's addresses lead to: how far its strides reach, and the numbers in
-// cu_seqlens, seqused and block_table. Calls on the CPU are checked, whose kernels trust these numbers; calls
-// on a GPU in checked mode.
+// cu_seqlens, seqused, block_table and block masks. Calls on the CPU are checked, whose kernels trust these
+// numbers; calls on a GPU in checked mode.
 #pragma once
 
 #include <cstdint>
@@ -253,6 +253,9 @@ template <class Arguments, class Fields>
 [[nodiscard]] std::string check_attention_memory(const Arguments& a, Fields fields) {
   if (!reach::is_near(a, fields)) {
     if (std::string wrong = wrong_attention_reach(a); !wrong.empty()) return wrong;
+  }
+  if constexpr (requires { a.kv_num_blocks; }) {
+    if (a.kv_num_blocks != nullptr) return wrong_block_numbers(a);  // which excludes the others
   }
   return wrong_attention_indices(a);
 }

@@ -206,6 +206,88 @@ inline constexpr auto dropout_options = describe_options(
     option<&O::dropout_offset, &A::dropout_offset>{"of the random numbers, without dropout_state"},
     option<&O::dropout_state, &A::dropout_state>{"where the device finds seed and offset, u64 [2]"});
 
+/// The lists of a block mask: how many blocks each block has, and which.
+template <class A, auto Tensor, auto Blocks>
+using block_counts_view =
+    optional_view<Tensor, dtype::i32, dim<&A::mask_batch>, dim<&A::mask_heads>, dim<Blocks>>;
+template <class A, auto Tensor, auto Blocks, auto Others>
+using block_list_view =
+    optional_view<Tensor, dtype::i32, dim<&A::mask_batch>, dim<&A::mask_heads>, dim<Blocks>, dim<Others>>;
+
+template <class O, class A>
+struct block_mask {
+  template <auto Tensor>
+  using key_counts = block_counts_view<A, Tensor, &A::mask_query_blocks>;
+  template <auto Tensor>
+  using key_list = block_list_view<A, Tensor, &A::mask_query_blocks, &A::mask_key_blocks>;
+  template <auto Tensor>
+  using query_counts = block_counts_view<A, Tensor, &A::mask_key_blocks>;
+  template <auto Tensor>
+  using query_list = block_list_view<A, Tensor, &A::mask_key_blocks, &A::mask_query_blocks>;
+  using bits = optional_view<&A::mask_bits, dtype::i32, dim<&A::mask_tiles>, dim<&A::mask_block_q>,
+                             dim<&A::mask_words>>;
+
+  static constexpr auto options = describe_options(
+      tensor_option<&O::kv_num_blocks, key_counts<&A::kv_num_blocks>, false>{
+          "block mask: how many key blocks each query block sees a part of"},
+      tensor_option<&O::kv_indices, key_list<&A::kv_indices>, false>{"block mask: which"},
+      tensor_option<&O::kv_bits, key_list<&A::kv_bits>, false>{
+          "block mask: which entry of mask_bits tells the part"},
+      tensor_option<&O::full_kv_num_blocks, key_counts<&A::full_kv_num_blocks>, false>{
+          "block mask: how many key blocks each query block sees all of; none without it"},
+      tensor_option<&O::full_kv_indices, key_list<&A::full_kv_indices>, false>{"block mask: which"},
+      tensor_option<&O::mask_bits, bits, false>{
+          "block mask: bits of 32 keys a word, [entries, block_q, block_k / 32]"});
+  static constexpr auto transposed = [] {
+    if constexpr (requires(O o) { o.q_num_blocks; }) {
+      return describe_options(
+          tensor_option<&O::q_num_blocks, query_counts<&A::q_num_blocks>, false>{
+              "block mask: how many query blocks see a part of each key block"},
+          tensor_option<&O::q_indices, query_list<&A::q_indices>, false>{"block mask: which"},
+          tensor_option<&O::q_bits, query_list<&A::q_bits>, false>{
+              "block mask: which entry of mask_bits tells the part"},
+          tensor_option<&O::full_q_num_blocks, query_counts<&A::full_q_num_blocks>, false>{
+              "block mask: how many query blocks see all of each key block; none without it"},
+          tensor_option<&O::full_q_indices, query_list<&A::full_q_indices>, false>{"block mask: which"});
+    } else {
+      return describe_options();
+    }
+  }();
+
+  /// Whether any tensor of one is given.
+  [[nodiscard, gnu::always_inline]] inline static bool is_given(const O& with) noexcept {
+    std::uintptr_t bits =
+        address_bits(with.kv_num_blocks.data(), with.kv_indices.data(), with.kv_bits.data(),
+                     with.full_kv_num_blocks.data(), with.full_kv_indices.data(), with.mask_bits.data());
+    if constexpr (requires { with.q_num_blocks; }) {
+      bits |= address_bits(with.q_num_blocks.data(), with.q_indices.data(), with.q_bits.data(),
+                           with.full_q_num_blocks.data(), with.full_q_indices.data());
+    }
+    return bits != 0;
+  }
+
+  /// Extents are those of kv_indices and mask_bits, with which the others must agree.
+  [[gnu::cold, gnu::noinline]] static void bind(std::string_view name, A& a, const O& with) {
+    a.mask_batch = with.kv_indices.extent(0);
+    a.mask_heads = with.kv_indices.extent(1);
+    a.mask_query_blocks = with.kv_indices.extent(2);
+    a.mask_key_blocks = with.kv_indices.extent(3);
+    a.mask_tiles = with.mask_bits.extent(0);
+    a.mask_block_q = with.mask_bits.extent(1);
+    a.mask_words = with.mask_bits.extent(2);
+    bind_views(views<key_counts<&A::kv_num_blocks>, key_list<&A::kv_indices>, key_list<&A::kv_bits>,
+                     key_counts<&A::full_kv_num_blocks>, key_list<&A::full_kv_indices>, bits>{},
+               name, a, true, with.kv_num_blocks, with.kv_indices, with.kv_bits, with.full_kv_num_blocks,
+               with.full_kv_indices, with.mask_bits);
+    if constexpr (requires { with.q_num_blocks; }) {
+      bind_views(views<query_counts<&A::q_num_blocks>, query_list<&A::q_indices>, query_list<&A::q_bits>,
+                       query_counts<&A::full_q_num_blocks>, query_list<&A::full_q_indices>>{},
+                 name, a, true, with.q_num_blocks, with.q_indices, with.q_bits, with.full_q_num_blocks,
+                 with.full_q_indices);
+    }
+  }
+};
+
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail_longest(std::string_view name,
                                                                 std::string_view option,
                                                                 std::string_view given) {

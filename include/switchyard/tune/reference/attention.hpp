@@ -59,9 +59,11 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
         const std::int64_t position = i + s.keys - s.queries;
         const std::int64_t diagonal = a.mask == attention_mask::causal_top_left ? i : position;
 
+        const std::vector<bool> in_blocks = seen_in_blocks(a, b, h, i);
         weights.assign(static_cast<std::size_t>(s.keys), minus_infinity);  // scores at first
         for (std::int64_t j = 0; j < s.keys; ++j) {
           if (!sees(a, diagonal, j)) continue;
+          if (!in_blocks.empty() && !in_blocks[static_cast<std::size_t>(j)]) continue;
           Real score = 0;
           const std::int64_t k_row = key_row(j, h_kv, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
           for (std::int64_t d = 0; d < a.head_dim; ++d) {

@@ -87,8 +87,10 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
           std::vector<Real> flat(at(s.keys), Real{1});
           std::vector<Real> dp(at(s.keys), Real{0});
           std::vector<Real> kept(at(s.keys), Real{1});
+          const std::vector<bool> in_blocks = seen_in_blocks(a, b, h, i);
           for (std::int64_t j = 0; j < s.keys; ++j) {
             if (!sees(a, diagonal, j)) continue;
+            if (!in_blocks.empty() && !in_blocks[at(j)]) continue;
             const auto k = key_row(j, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
             Real score = 0;
             for (std::int64_t d = 0; d < a.head_dim; ++d) score += read(a.q, q + d) * read(a.k, k + d);

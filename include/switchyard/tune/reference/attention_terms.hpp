@@ -10,6 +10,7 @@
 #include <limits>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operators/attention.hpp>
@@ -43,6 +44,31 @@ template <class Arguments>
     if (a.window_right >= 0 && j > diagonal + a.window_right) return false;
   }
   return true;
+}
+
+/// The keys that query i of head h of sequence b sees under a block mask; empty where there is none.
+template <class Arguments>
+[[nodiscard]] std::vector<bool> seen_in_blocks(const Arguments& a, std::int64_t b, std::int64_t h,
+                                               std::int64_t i) {
+  if (a.kv_num_blocks == nullptr) return {};
+  const std::int64_t block_k = operators::mask_block_k(a);
+  std::vector<bool> out(static_cast<std::size_t>(a.seqlen_k));
+  const std::int64_t entry = (a.mask_batch > 1 ? b : 0) * a.mask_heads + (a.mask_heads > 1 ? h : 0);
+  const std::int64_t row = entry * a.mask_query_blocks + i / a.mask_block_q;
+  const auto see = [&](std::int64_t block, const std::uint32_t* words) {
+    for (std::int64_t n = 0; n < block_k && block * block_k + n < a.seqlen_k; ++n) {
+      if (words == nullptr || (words[n / 32] >> (n % 32) & 1U) != 0)
+        out[static_cast<std::size_t>(block * block_k + n)] = true;
+    }
+  };
+  const std::int64_t first = row * a.mask_key_blocks;
+  for (std::int64_t n = 0; n < a.kv_num_blocks[row]; ++n) {
+    see(a.kv_indices[first + n],
+        a.mask_bits + (a.kv_bits[first + n] * a.mask_block_q + i % a.mask_block_q) * a.mask_words);
+  }
+  if (a.full_kv_num_blocks == nullptr) return out;
+  for (std::int64_t n = 0; n < a.full_kv_num_blocks[row]; ++n) see(a.full_kv_indices[first + n], nullptr);
+  return out;
 }
 
 /// tanh(x), by which a soft cap bends scores. Kernels in f16 and bf16 may take a GPU's own, whose relative
