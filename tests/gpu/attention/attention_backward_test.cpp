@@ -34,6 +34,7 @@ struct backward_on_gpu {
     a.dk = results_[1] + before;
     a.dv = results_[2] + before;
     if (a.dbias != nullptr) a.dbias = results_[3];
+    call.forward.block_mask.set(a, [&](const auto& of) { return memory.copy(of); });
     if (a.bias != nullptr) a.bias = memory.copy(call.forward.bias);
     if (a.alibi_slopes != nullptr) a.alibi_slopes = memory.copy(call.forward.slopes);
     if (a.cu_seqlens_q != nullptr) a.cu_seqlens_q = memory.copy(call.forward.cu_q);

@@ -25,6 +25,7 @@ TEST_CASE("attention forward on the GPU: random calls by every variant", "[atten
     if (a.seqused_q != nullptr) a.seqused_q = memory.copy(each.used_q);
     if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.used_k);
     if (a.dropout_state != nullptr) a.dropout_state = memory.copy(each.state);
+    each.block_mask.set(a, [&](const auto& of) { return memory.copy(of); });
     if (a.k_scale != nullptr) a.k_scale = memory.copy(each.k_scales);
     if (a.v_scale != nullptr) a.v_scale = memory.copy(each.v_scales);
     return result;

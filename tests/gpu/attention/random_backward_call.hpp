@@ -52,6 +52,7 @@ struct backward_call {
     a.dk = const_cast<void*>(f.k);
     a.dv = const_cast<void*>(f.v);
     sy::test::lay_out_gradients<attention_backward>(a);
+    forward.block_mask.set(a);
     const auto chance = [&](int percent) { return std::uniform_int_distribution{0, 99}(random) < percent; };
     a.deterministic = chance(40);
     if (chance(50)) {

@@ -16,6 +16,7 @@
 #include <switchyard/tune/reference/attention.hpp>
 
 #include "random_attention.hpp"
+#include "random_block_mask.hpp"
 
 namespace {
 
@@ -35,11 +36,18 @@ struct call : sy::test::random_attention<arguments> {
   std::vector<std::int32_t> cu_q, cu_k, used_q, used_k;
   std::vector<std::uint64_t> state;
   std::vector<float> k_scales, v_scales;
+  sy::test::random_block_mask block_mask;
 
-  /// Without paging, sinks and keys in e4m3 unless `forward`.
+  /// Without paging, sinks and keys in e4m3 unless `forward`. SWITCHYARD_TEST_BLOCK_MASKS is the percentage
+  /// of calls that have a block mask.
   explicit call(std::uint32_t seed, bool forward = true) : random_attention{seed}, forward_{forward} {
     choose();
-    make_lengths();
+    if (is_masked_) {
+      block_mask = {a, random_};
+      block_mask.set(a);
+    } else {
+      make_lengths();
+    }
     make_tensors();
   }
 
@@ -59,7 +67,8 @@ struct call : sy::test::random_attention<arguments> {
         << (a.alibi_slopes != nullptr) << " sinks " << (a.sinks != nullptr) << " packed "
         << (a.cu_seqlens_q != nullptr) << (a.cu_seqlens_k != nullptr) << " page " << a.page_size << " used "
         << (a.seqused_q != nullptr) << (a.seqused_k != nullptr) << " scales " << (a.k_scale != nullptr)
-        << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride << " alignment " << a.alignment();
+        << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride << " block mask "
+        << block_mask.text() << " alignment " << a.alignment();
     return out.str();
   }
 
@@ -123,12 +132,34 @@ struct call : sy::test::random_attention<arguments> {
       a.soft_cap = a.dropout_p = 0.0F;
       first = 0;
     }
-    if (!forward_) return;
+    is_masked_ = chance(static_cast<int>(sy::test::number("SWITCHYARD_TEST_BLOCK_MASKS", 10)));
+    if (is_masked_) choose_masked();
+    if (!forward_ || is_masked_) return;
     if (a.dtype != dtype::f32 && chance(30)) {
       a.kv_dtype = dtype::f8_e4m3;
     } else if (chance(50)) {
       a.kv_dtype = a.dtype;  // else not set, which means the same
     }
+  }
+
+  /// What goes with a block mask.
+  void choose_masked() {
+    a.mask = attention_mask::none;
+    a.window_left = a.window_right = -1;
+    a.soft_cap = a.dropout_p = 0.0F;
+    if (chance(70)) {
+      const bool small = sy::test::draws_small_calls();
+      a.batch = 1 + below(2);
+      a.heads_kv = 1 + below(2);
+      a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3});
+      a.seqlen_q =
+          small ? pick<std::int64_t>({1, 65, 129, 200}) : pick<std::int64_t>({128, 200, 256, 300, 513});
+      a.seqlen_k =
+          small ? pick<std::int64_t>({1, 65, 129, 257}) : pick<std::int64_t>({1, 128, 255, 384, 400, 640});
+    }
+    if (chance(60) && !sy::test::draws_small_calls())
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 128});
+    if (a.scale > 0.0F && a.scale < 0.5F) a.scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
   }
 
   void choose_small() {
@@ -208,7 +239,7 @@ struct call : sy::test::random_attention<arguments> {
     a.lse_stride_batch = packed_q ? std::int64_t{1} << 40 : a.heads * a.lse_stride_head;
     lse_elements = (packed_q ? 1 : a.batch) * a.heads * a.lse_stride_head;
     with_lse = chance(80) || !forward_;
-    if (chance(fused_ ? 50 : 15)) {
+    if (chance(fused_ ? 50 : 15) && !is_masked_) {
       const bool of_heads = chance(50);
       const bool of_entries = chance(50);
       a.bias_stride_row = a.seqlen_k + below(3);
@@ -227,7 +258,7 @@ struct call : sy::test::random_attention<arguments> {
       if (forward_ && chance(20)) first_bias = 1 + below(7);  // behind the tensor are 16 zeros
       a.bias = bias.data() + first_bias * sy::size_of(a.dtype);
     }
-    if (chance(15) && !fused_) make_slopes();
+    if (chance(15) && !fused_ && !is_masked_) make_slopes();
     if (chance(15) && forward_) make_sinks();
     if (is_narrow() && chance(80)) make_scales(k_scales, a.k_scale, a.k_scale_stride);
     if (is_narrow() && chance(80)) make_scales(v_scales, a.v_scale, a.v_scale_stride);
@@ -283,6 +314,7 @@ struct call : sy::test::random_attention<arguments> {
 
   bool forward_;
   bool fused_ = false;
+  bool is_masked_ = false;
 };
 
 }  // namespace
