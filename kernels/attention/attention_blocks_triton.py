@@ -3,8 +3,11 @@
 that of operators/attention_block_mask.hpp.
 
 A block of threads owns a tile of queries, or of keys, that lies in one block of the mask, and goes through that block's
-two lists: full blocks without a mask, then partial ones with their bits. Tiles divide 128, the unit of blocks. Both
-lists are walked as one loop over tiles, so that loads of the next tile run ahead across blocks.
+two lists: full blocks without a mask, then partial ones with their bits. Tiles divide 128, the unit of blocks. A list
+is walked as one loop over tiles, so that loads of the next tile run ahead across blocks.
+
+EVEN: tokens are whole tiles, which are loaded without masks. The last block may still have more tiles than there are
+tokens: in place of such a tile the last one that there is is loaded, and its rows weigh nothing.
 """
 
 import triton
@@ -52,6 +55,9 @@ def take_blocks(
         place = n // steps
         key = n % steps * BLOCK_N
         start = tl.load(indices + place) * (words * 32) + key
+        is_there = start < keys
+        if EVEN:
+            start = tl.minimum(start, keys - BLOCK_N)
         start = tl.multiple_of(start, BLOCK_N)
         k_tile = load_tile(k, k_at, at_batch, at_head, start, k_token, keys, head_dim, BLOCK_N, BLOCK_D, not EVEN,
                            MAPPED)
@@ -65,13 +71,20 @@ def take_blocks(
             j = start + tl.arange(0, BLOCK_N)
             scores = tl.where((j < keys)[None, :], scores, float("-inf"))
         if SCALED:
-            now = tl.maximum(largest, tl.max(scores, 1))
-            shift = tl.where(now == float("-inf"), 0.0, now)
-            weights = tl.exp2(scores - shift[:, None])
+            top = tl.max(scores, 1)
+        else:
+            top = tl.max(scores, 1) * scale
+        if EVEN:
+            top = tl.where(is_there, top, float("-inf"))
+        now = tl.maximum(largest, top)
+        shift = tl.where(now == float("-inf"), 0.0, now)
+        down = shift
+        if EVEN:
+            down = tl.where(is_there, shift, float("inf"))
+        if SCALED:
+            weights = tl.exp2(scores - down[:, None])
         else:  # scaling and subtracting are one operation, then
-            now = tl.maximum(largest, tl.max(scores, 1) * scale)
-            shift = now
-            weights = tl.exp2(scores * scale - shift[:, None])
+            weights = tl.exp2(scores * scale - down[:, None])
         rescale = tl.exp2(largest - shift)
         total = total * rescale + tl.sum(weights, 1)
         acc = acc * rescale[:, None]
@@ -173,13 +186,16 @@ def take_query_blocks(
         place = n // steps
         row = n % steps * BLOCK_M
         start = tl.load(indices + place) * block_q + row
+        is_there = start < queries
+        if EVEN:
+            start = tl.minimum(start, queries - BLOCK_M)
         start = tl.multiple_of(start, BLOCK_M)
         i = start + tl.arange(0, BLOCK_M)
         q_tile = load_tile(q, q_at, at_batch, at_head, start, q_token, queries, head_dim, BLOCK_M, BLOCK_D, not EVEN,
                            MAPPED)
         products = tl.dot(k, q_tile.T, input_precision=PRECISION)
         if EVEN:
-            row_lse = tl.load(lse + i)
+            row_lse = tl.where(is_there, tl.load(lse + i), float("inf"))
             row_delta = tl.load(delta + i)
         else:  # rows that are not there have an infinite LSE, so that their weights are 0
             row_lse = tl.load(lse + i, mask=i < queries, other=float("inf"))
@@ -276,12 +292,18 @@ def take_key_blocks(
         place = n // steps
         key = n % steps * BLOCK_N
         start = tl.load(indices + place) * (words * 32) + key
+        is_there = start < keys
+        if EVEN:
+            start = tl.minimum(start, keys - BLOCK_N)
         start = tl.multiple_of(start, BLOCK_N)
         k_tile = load_tile(k, k_at, at_batch, at_head, start, k_token, keys, head_dim, BLOCK_N, BLOCK_D, not EVEN,
                            MAPPED)
         v_tile = load_tile(v, v_at, at_batch, at_head, start, v_token, keys, head_dim_v, BLOCK_N, BLOCK_DV, not EVEN,
                            MAPPED)
-        weights = tl.exp2(tl.dot(q, k_tile.T, input_precision=PRECISION) * scale - lse[:, None])
+        row_lse = lse
+        if EVEN:
+            row_lse = tl.where(is_there, lse, float("inf"))
+        weights = tl.exp2(tl.dot(q, k_tile.T, input_precision=PRECISION) * scale - row_lse[:, None])
         if PARTIAL:
             seen = bits_by_query(bits, tl.load(entries + place), row, key, block_q, words, BLOCK_M, BLOCK_N)
             weights = tl.where(seen, weights, 0.0)
