@@ -472,6 +472,65 @@ void make_paged(auto& out, random_bits& random) {
   out.numbers["seqused_k"] = {a.seqlen_k, static_cast<std::int64_t>(random() % 17)};
 }
 
+/// A block mask in place of all options that it excludes.
+void make_masked(auto& out) {
+  auto& a = out.a;
+  a.mask = attention_mask::none;
+  a.window_left = a.window_right = -1;
+  a.soft_cap = a.dropout_p = 0;
+  a.bias = nullptr, a.alibi_slopes = nullptr, a.dropout_state = nullptr;
+  a.cu_seqlens_q = a.cu_seqlens_k = a.seqused_q = a.seqused_k = nullptr;
+  a.tokens_q = a.tokens_k = 0;
+  out.numbers.clear();
+  place(a.kv_num_blocks), place(a.kv_indices), place(a.kv_bits), place(a.mask_bits);
+  place(a.full_kv_num_blocks), place(a.full_kv_indices);
+  a.mask_batch = a.batch;
+  a.mask_heads = a.mask_query_blocks = a.mask_key_blocks = 1;
+  a.mask_tiles = 2;
+  a.mask_block_q = 128;
+  a.mask_words = 4;
+  out.numbers["kv_num_blocks"] = {1, 0};
+  out.numbers["full_kv_num_blocks"] = {0, 1};
+  out.numbers["kv_bits"] = {1, 99};
+  if constexpr (requires { a.q_num_blocks; }) {
+    place(a.q_num_blocks), place(a.q_indices), place(a.q_bits);
+    place(a.full_q_num_blocks), place(a.full_q_indices);
+    out.numbers["q_num_blocks"] = {1, 0};
+    out.numbers["full_q_num_blocks"] = {0, 1};
+    out.numbers["q_bits"] = {0, 99};
+  }
+}
+
+/// The lists and bits of a block mask.
+void add_mask_tensors(const auto& a, std::vector<spanned>& out) {
+  const auto times = [](std::int64_t x, std::int64_t y) {
+    std::int64_t product = 0;
+    return __builtin_mul_overflow(x, y, &product) ? INT64_MAX : product;
+  };
+  const auto add = [&](const std::int32_t* counts, const std::int32_t* list, const std::int32_t* bits,
+                       std::int64_t rows, std::int64_t columns) {
+    const auto lists = [&](std::int64_t each) {
+      return dimensions{{a.mask_batch, times(a.mask_heads, times(rows, each))},
+                        {a.mask_heads, times(rows, each)},
+                        {rows, each},
+                        {each, 1}};
+    };
+    out.push_back(read(counts, 4, lists(1)));
+    out.push_back(read(list, 4, lists(columns)));
+    if (bits != nullptr) out.push_back(read(bits, 4, lists(columns)));
+  };
+  add(a.kv_num_blocks, a.kv_indices, a.kv_bits, a.mask_query_blocks, a.mask_key_blocks);
+  add(a.full_kv_num_blocks, a.full_kv_indices, nullptr, a.mask_query_blocks, a.mask_key_blocks);
+  if constexpr (requires { a.q_num_blocks; }) {
+    add(a.q_num_blocks, a.q_indices, a.q_bits, a.mask_key_blocks, a.mask_query_blocks);
+    add(a.full_q_num_blocks, a.full_q_indices, nullptr, a.mask_key_blocks, a.mask_query_blocks);
+  }
+  out.push_back(read(a.mask_bits, 4,
+                     {{a.mask_tiles, times(a.mask_block_q, a.mask_words)},
+                      {a.mask_block_q, a.mask_words},
+                      {a.mask_words, 1}}));
+}
+
 /// q, k, v, out, lse and what the options add.
 std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbers) {
   const std::int64_t size = bytes_of(a.dtype);
@@ -497,6 +556,7 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
                         {a.heads, a.bias_stride_head},
                         {a.seqlen_q, a.bias_stride_row},
                         {a.seqlen_k, 1}}));
+    add_mask_tensors(a, out);
   }
   if constexpr (requires { a.block_table; }) {
     if (a.block_table != nullptr) {
@@ -575,6 +635,8 @@ TEST_CASE("wrong calls of attention are refused or harmless", "[wrong_calls]") {
             place(a.seqused_k);
             out.numbers["seqused_k"] = {2, a.seqlen_k};
           }
+        } else if (a.kv_dtype != dtype::f8_e4m3 && coin(random)) {
+          make_masked(out);
         }
         return out;
       },
@@ -605,6 +667,9 @@ TEST_CASE("wrong calls of attention's backward and dropout are refused or harmle
           place(a.cu_seqlens_k);
           a.tokens_k = a.seqlen_k + 3;
           out.numbers["cu_seqlens_k"] = {0, 3, a.tokens_k};
+        } else if (random() % 3 == 0) {
+          a.dbias = nullptr;
+          make_masked(out);
         }
         return out;
       },

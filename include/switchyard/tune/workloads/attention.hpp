@@ -196,6 +196,13 @@ class attention_memory {
   bool packed_k_ = false;
 };
 
+/// The mask that a request asks for; causal unless it says otherwise, or asks for a block mask.
+[[nodiscard]] inline operators::attention_mask attention_mask_of(const request& want) {
+  using operators::attention_mask;
+  return want.as("mask",
+                 want.flag("block_masked") ? attention_mask::none : attention_mask::causal_bottom_right);
+}
+
 /// Keys that a row sees under the mask, summed over the rows of one head.
 template <class Arguments>
 [[nodiscard]] double attention_pairs(const Arguments& a) {

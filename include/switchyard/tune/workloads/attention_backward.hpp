@@ -20,6 +20,7 @@
 #include <switchyard/tune/reference/attention_backward.hpp>
 #include <switchyard/tune/workload.hpp>
 #include <switchyard/tune/workloads/attention.hpp>
+#include <switchyard/tune/workloads/block_mask.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -37,7 +38,7 @@ struct workload<operators::attention_backward> : attention_variations {
     const dtype type = want.as("dtype", dtype::bf16);
     const attention_sizes sizes{want, 0, 512, 0};
     attention_memory memory{out.memory, sizes, type, type, want};
-    op::options with{.mask = want.as("mask", operators::attention_mask::causal_bottom_right),
+    op::options with{.mask = attention_mask_of(want),
                      .scale = memory.scale(),
                      .deterministic = want.flag("deterministic")};
     if (want.flag("packed_q")) {
@@ -58,11 +59,13 @@ struct workload<operators::attention_backward> : attention_variations {
     of.dv = memory.key_output(sizes.head_dim_v);
     if (want.flag("seqused")) with.seqused_k = memory.used();
     set_options(with, memory, sizes, want, seed);
+    const double masked_pairs = add_block_mask(want, sizes.seqlen_q, sizes.seqlen_k, out.memory, with);
     add_forward_results(out.memory, memory, sizes, of, with);
     if (want.flag("with_dlse")) with.dlse = memory.lse_input();
     out.arguments = op::call(of, with);
     // Two products of the value's dim (dv, dP), three of the key's (S, dq, dk).
-    out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * attention_pairs(out.arguments) *
+    const double pairs = masked_pairs >= 0 ? masked_pairs : attention_pairs(out.arguments);
+    out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * pairs *
                 static_cast<double>(3 * sizes.head_dim + 2 * sizes.head_dim_v);
     out.bytes = static_cast<double>((sizes.queries() + sizes.keys()) * 2 *
                                     (sizes.head_dim + sizes.head_dim_v) * size_of(type));
@@ -185,7 +188,13 @@ struct workload<operators::attention_backward> : attention_variations {
                                               .seqused_k = with.seqused_k,
                                               .dropout_p = with.dropout_p,
                                               .dropout_seed = with.dropout_seed,
-                                              .dropout_offset = with.dropout_offset});
+                                              .dropout_offset = with.dropout_offset,
+                                              .kv_num_blocks = with.kv_num_blocks,
+                                              .kv_indices = with.kv_indices,
+                                              .kv_bits = with.kv_bits,
+                                              .full_kv_num_blocks = with.full_kv_num_blocks,
+                                              .full_kv_indices = with.full_kv_indices,
+                                              .mask_bits = with.mask_bits});
       const host_copies copies{memory};
       reference::attention_forward<double>(
           copies.translated<operators::attention_forward>(forward),

@@ -13,6 +13,7 @@
 #include <switchyard/tune/reference/attention.hpp>
 #include <switchyard/tune/workload.hpp>
 #include <switchyard/tune/workloads/attention.hpp>
+#include <switchyard/tune/workloads/block_mask.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -21,7 +22,7 @@ namespace tune {
 template <>
 struct workload<operators::attention_forward> : attention_rows, attention_variations {
   /// [batch, seqlen, heads, dim] tensors; packed ones hold sequences of one length, pages are shuffled. A
-  /// window is a quarter of the keys. e4m3 has a scale for each KV head.
+  /// window is a quarter of the keys. e4m3 has a scale for each KV head. `mask_kind` says which block mask.
   [[nodiscard]] static prepared_call<operators::attention_forward> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_forward> out{{}, {driver, seed, want.varied()}};
@@ -30,8 +31,7 @@ struct workload<operators::attention_forward> : attention_rows, attention_variat
     const dtype kv_type = want.as("kv_dtype", type);
     const attention_sizes sizes{want, 0, 512, 0};
     attention_memory memory{out.memory, sizes, type, kv_type, want};
-    operators::attention_forward::options with{
-        .mask = want.as("mask", operators::attention_mask::causal_bottom_right), .scale = memory.scale()};
+    operators::attention_forward::options with{.mask = attention_mask_of(want), .scale = memory.scale()};
     const auto layout = want.as("kv", attention_kv::dense);
     const std::int64_t page_size = want.get("page_size", 16);
     if (layout == attention_kv::packed) {
@@ -54,12 +54,13 @@ struct workload<operators::attention_forward> : attention_rows, attention_variat
     const tensor result = memory.query_output(sizes.head_dim_v);
     set_options(with, memory, sizes, want, seed);
     if (!is_paged) with.seqused_k = used;
+    const double masked_pairs = add_block_mask(want, sizes.seqlen_q, sizes.seqlen_k, out.memory, with);
     out.arguments = is_paged ? operators::attention_forward::call(
                                    q, operators::paged{k, v, table, used, sizes.seqlen_k}, result, with)
                              : operators::attention_forward::call(q, k, v, result, with);
     const std::int64_t dims = sizes.head_dim + sizes.head_dim_v;
-    out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * attention_pairs(out.arguments) *
-                static_cast<double>(dims);
+    const double pairs = masked_pairs >= 0 ? masked_pairs : attention_pairs(out.arguments);
+    out.flops = 2 * static_cast<double>(sizes.batch * sizes.heads) * pairs * static_cast<double>(dims);
     out.bytes =
         static_cast<double>((sizes.queries() * size_of(type) + sizes.keys() * size_of(kv_type)) * dims);
     return out;
