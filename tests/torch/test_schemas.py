@@ -10,11 +10,14 @@ SCORES = "Tensor? bias=None, Tensor? alibi_slopes=None, "
 LENGTHS = "Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, Tensor? seqused_q=None, Tensor? seqused_k=None, "
 VALUES = ("Tensor? dropout_state=None, SymInt longest_q=-1, SymInt longest_k=-1, int mask=0, int window_left=-1, "
           "int window_right=-1, float? scale=None, float soft_cap=0., float dropout_p=0., ")  # fmt: skip
+BLOCKS = ", ".join(f"Tensor? {name}=None" for name in (
+    "kv_num_blocks", "kv_indices", "kv_bits", "full_kv_num_blocks", "full_kv_indices", "mask_bits", "q_num_blocks",
+    "q_indices", "q_bits", "full_q_num_blocks", "full_q_indices"))  # fmt: skip
 OPS = {
     "attention_forward": f"Tensor q, Tensor k, Tensor v, {SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
-                         "bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None",
+                         f"bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None, {BLOCKS}",
     "attention_backward": f"Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {SCORES}{LENGTHS}{VALUES}"
-                          "bool deterministic=False, bool with_grad_bias=False, Tensor? grad_lse=None",
+                          f"bool deterministic=False, bool with_grad_bias=False, Tensor? grad_lse=None, {BLOCKS}",
     "attention_decode": "Tensor q, Tensor k, Tensor v, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, "
                         "Tensor? sinks=None, Tensor? seqused_k=None, Tensor? block_table=None, int mask=2, int window_left=-1, "
                         "float? scale=None, float soft_cap=0., bool with_lse=False",

@@ -10,6 +10,8 @@
 // What a header lists behind its results comes last, in the order there: so an option that is added at the
 // end of the list leaves the others in their places.
 //
+// An operator that takes a block mask without its transposed lists has these last, for its gradient alone.
+//
 // An operator of pages also has `Tensor? block_table`. Seed and offset of dropout come from `dropout_state`.
 #pragma once
 
@@ -97,6 +99,7 @@ class op_options<Operator, switchyard::option_list<Options...>> {
         out += ", " + parameter<Option>();
       }
     });
+    for (const std::string_view name : for_gradient) out += ", Tensor? " + std::string{name} + "=None";
     return out;
   }
 
@@ -130,9 +133,10 @@ class op_options<Operator, switchyard::option_list<Options...>> {
         }
       }
     });
+    for (std::size_t n = 0; n < for_gradient.size(); ++n) (void)to<optional_tensor>(*stack++);
   }
 
-  [[nodiscard]] static constexpr std::size_t count() { return in_order.count; }
+  [[nodiscard]] static constexpr std::size_t count() { return in_order.count + for_gradient.size(); }
 
   /// A tensor that was given.
   template <auto Member>
@@ -203,6 +207,21 @@ class op_options<Operator, switchyard::option_list<Options...>> {
   static constexpr std::array<std::string_view, size> names{
       switchyard::detail::member_name<Options::member>()...};
   struct pages {};
+  /// Tensors that the call does not read.
+  static constexpr auto for_gradient = [] {
+    constexpr bool is_masked = requires(options_type of) {
+      of.kv_num_blocks;
+    };
+    constexpr bool is_transposed = requires(options_type of) {
+      of.q_num_blocks;
+    };
+    if constexpr (is_masked && !is_transposed) {
+      return std::array<std::string_view, 5>{"q_num_blocks", "q_indices", "q_bits", "full_q_num_blocks",
+                                             "full_q_indices"};
+    } else {
+      return std::array<std::string_view, 0>{};
+    }
+  }();
 
   /// Indices of the options in the order of the schema; `size` stands for the pages.
   struct sequence {

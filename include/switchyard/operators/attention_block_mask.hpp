@@ -182,6 +182,13 @@ template <class Arguments>
 template <class Arguments>
 [[nodiscard]] std::string wrong_block_numbers(const Arguments& a) {
   if (a.kv_num_blocks == nullptr || !wrong_block_mask(a).empty()) return {};  // what check() refuses
+  std::int64_t most = 0;
+  if (__builtin_mul_overflow(a.mask_batch, a.mask_heads, &most) ||
+      __builtin_mul_overflow(most, a.mask_query_blocks, &most) ||
+      __builtin_mul_overflow(most, a.mask_key_blocks, &most) || most >= reach::farthest) {
+    return "mask_batch is " + std::to_string(a.mask_batch) + " and mask_heads " +
+           std::to_string(a.mask_heads) + ": no memory reaches as far";
+  }
   std::string wrong;
   for (const block_masks::mask_list& list : block_masks::mask_lists(a)) {
     if (list.counts == nullptr) continue;

@@ -337,3 +337,144 @@ TEST_CASE("attention refuses a block table without its data", "[operators]") {
        {message(sy::operators::attention_forward{}), message(sy::operators::attention_decode{})})
     CHECK(each.find("block_table has entries but its data is null") != std::string::npos);
 }
+
+namespace attention_calls {
+
+/// A legal call of 200 queries and 300 keys with a block mask.
+template <class Operator>
+typename Operator::arguments masked() {
+  auto out = legal<Operator>();
+  out.seqlen_q = 200;
+  out.seqlen_k = 300;
+  out.kv_num_blocks = out.kv_indices = out.kv_bits = integers();
+  out.mask_bits = reinterpret_cast<const std::uint32_t*>(integers());
+  out.mask_batch = out.mask_heads = out.mask_tiles = 1;
+  out.mask_query_blocks = 2;
+  out.mask_key_blocks = 3;
+  out.mask_block_q = 128;
+  out.mask_words = 4;
+  if constexpr (requires { out.dout; }) {
+    out.dout = out.dq = out.dk = out.dv = storage.data();
+    out.lse = reinterpret_cast<const float*>(storage.data());
+    out.q_num_blocks = out.q_indices = out.q_bits = integers();
+    switchyard::test::set_strides<Operator>(out);
+  }
+  return out;
+}
+
+/// What both operators say of a changed call; a call that is refused has an alignment of 0, whatever ran
+/// before it.
+template <class Change>
+std::string refusal_of_mask(const Change& change) {
+  const auto of = [&]<class Operator>(Operator /*of*/) {
+    auto call = masked<Operator>();
+    change(call);
+    std::string wrong = Operator::check(call);
+    CHECK((call.alignment() == 0) == !wrong.empty());
+    return wrong;
+  };
+  std::string wrong = of(operators::attention_forward{});
+  CHECK(of(operators::attention_backward{}) == wrong);
+  return wrong;
+}
+
+}  // namespace attention_calls
+
+TEST_CASE("a block mask is of the call's sizes, and excludes what it can have itself", "[operators]") {
+  using namespace attention_calls;
+  using operators::attention_backward;
+  using operators::attention_forward;
+  CHECK_THAT(refusal_of_mask([](auto&) {}), no_text());
+  CHECK(axis<attention_forward>(masked<attention_forward>(), "block_masked") == 1);
+  CHECK(axis<attention_backward>(masked<attention_backward>(), "block_masked") == 1);
+  CHECK(axis<attention_forward>(legal<attention_forward>(), "block_masked") == 0);
+
+  const auto excluded = [](std::string_view name) {
+    return "a block mask excludes " + std::string{name} + ": put what it masks into the block mask";
+  };
+  CHECK(refusal_of_mask([](auto& a) { a.mask = operators::attention_mask::causal_top_left; }) ==
+        excluded("mask"));
+  CHECK(refusal_of_mask([](auto& a) { a.window_left = 3; }) == excluded("window_left"));
+  CHECK(refusal_of_mask([](auto& a) { a.window_right = 3; }) == excluded("window_right"));
+  CHECK(refusal_of_mask([](auto& a) { a.soft_cap = 3; }) == excluded("soft_cap"));
+  CHECK(refusal_of_mask([](auto& a) { a.dropout_p = 0.5F; }) == excluded("dropout_p"));
+  CHECK(refusal_of_mask([](auto& a) {
+          a.bias = storage.data();
+          a.bias_stride_batch = a.bias_stride_head = a.bias_stride_row = 0;
+        }) == excluded("bias"));
+  CHECK(refusal_of_mask([](auto& a) { a.alibi_slopes = reinterpret_cast<const float*>(integers()); }) ==
+        excluded("alibi_slopes"));
+  CHECK(refusal_of_mask([](auto& a) { a.cu_seqlens_q = integers(); }) == excluded("cu_seqlens_q"));
+  CHECK(refusal_of_mask([](auto& a) { a.cu_seqlens_k = integers(); }) == excluded("cu_seqlens_k"));
+  CHECK(refusal_of_mask([](auto& a) { a.seqused_q = integers(); }) == excluded("seqused_q"));
+  CHECK(refusal_of_mask([](auto& a) { a.seqused_k = integers(); }) == excluded("seqused_k"));
+
+  CHECK(refusal_of_mask([](auto& a) { a.mask_key_blocks = 2; }) ==
+        "mask_key_blocks is 2, but seqlen_k 300 has 3 blocks of 128");
+  CHECK(refusal_of_mask([](auto& a) { a.mask_block_q = 256; }) ==
+        "mask_query_blocks is 2, but seqlen_q 200 has 1 blocks of 256");
+  CHECK(refusal_of_mask([](auto& a) { a.mask_block_q = 64; }) ==
+        "mask_block_q is 64 and mask_words 4: blocks are multiples of 128 queries and of as many keys, 32 a "
+        "word, and at most 1048576");
+  CHECK_THAT(refusal_of_mask([](auto& a) { a.mask_words = 3; }), has_text("mask_words 3: blocks are"));
+  CHECK_THAT(refusal_of_mask([](auto& a) { a.mask_words = INT64_MAX; }), has_text("blocks are"));
+  CHECK(refusal_of_mask([](auto& a) { a.mask_batch = 3; }) == "mask_batch must be 1 or batch, not 3");
+  CHECK(refusal_of_mask([](auto& a) { a.mask_heads = 2; }) == "mask_heads must be 1 or heads, not 2");
+  CHECK(refusal_of_mask([](auto& a) { a.mask_tiles = -1; }) == "mask_tiles must not be negative");
+  CHECK(refusal_of_mask([](auto& a) { a.kv_num_blocks = nullptr; }) ==
+        "kv_num_blocks is missing from the block mask");
+  CHECK(refusal_of_mask([](auto& a) { a.kv_bits = nullptr; }) == "kv_bits is missing from the block mask");
+  CHECK(refusal_of_mask([](auto& a) { a.mask_bits = nullptr; }) ==
+        "mask_bits is missing from the block mask");
+  CHECK(refusal_of_mask([](auto& a) { a.full_kv_indices = integers(); }) ==
+        "full_kv_num_blocks is missing from the block mask");
+  CHECK(refusal_of_mask([](auto& a) {
+          a.kv_indices = reinterpret_cast<const std::int32_t*>(storage.data() + 2);
+        }) == "the tensors of a block mask must be aligned to 4 bytes");
+
+  auto backward = masked<attention_backward>();
+  backward.q_bits = nullptr;
+  CHECK(attention_backward::check(backward) == "q_bits is missing from the block mask");
+  auto paged = masked<attention_forward>();
+  paged.block_table = integers();
+  paged.page_size = 16;
+  CHECK(attention_forward::check(paged) == excluded("block_table"));
+  auto narrow = masked<attention_forward>();
+  narrow.kv_dtype = dtype::f8_e4m3;
+  CHECK(attention_forward::check(narrow) == excluded("kv_dtype f8_e4m3"));
+}
+
+TEST_CASE("a block mask is called with lists that agree", "[operators]") {
+  using namespace attention_calls;
+  using operators::attention_forward;
+  const auto list = [](std::int64_t heads, std::int64_t keys) {
+    return const_tensor{storage.data(), dtype::i32, {1, heads, 2, keys}};
+  };
+  const tensor q{storage.data(), dtype::f16, {1, 200, 4, 64}};
+  const tensor k{storage.data(), dtype::f16, {1, 300, 2, 64}};
+  attention_forward::options with{.kv_num_blocks = {storage.data(), dtype::i32, {1, 4, 2}},
+                                  .kv_indices = list(4, 3),
+                                  .kv_bits = list(4, 3),
+                                  .mask_bits = {storage.data(), dtype::i32, {7, 128, 4}}};
+  const auto call = attention_forward::call(q, k, k, q, with);
+  CHECK_THAT(attention_forward::check(call), no_text());
+  CHECK(call.mask_heads == 4);
+  CHECK(call.mask_query_blocks == 2);
+  CHECK(call.mask_key_blocks == 3);
+  CHECK(call.mask_tiles == 7);
+  CHECK(call.mask_words == 4);
+  CHECK(call.full_kv_indices == nullptr);
+  const auto refusal = [&] {
+    try {
+      (void)attention_forward::call(q, k, k, q, with);
+    } catch (const error& wrong) {
+      return std::string{wrong.what()};
+    }
+    return std::string{};
+  };
+  with.kv_bits = list(1, 3);
+  CHECK_THAT(refusal(), has_text("kv_bits [1, 1, 2, 3]: mask_heads is 1, but 4 in kv_indices [1, 4, 2, 3]"));
+  with.kv_bits = {};
+  CHECK(attention_forward::check(attention_forward::call(q, k, k, q, with)) ==
+        "kv_bits is missing from the block mask");
+}

@@ -7,12 +7,14 @@ what excludes them; nothing falls back to another implementation.
 """
 
 from . import _fake  # noqa: F401 (registers fake kernels)
+from ._block_mask import BlockMaskLists, prepare_block_mask
 from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
 from ._explain import explain, generation, prepare, reload
 from ._rotary import rotary
 from ._rows import gated_activation, layer_norm, rms_norm, softmax
 
 __all__ = [
+    "BlockMaskLists",
     "attention",
     "attention_decode",
     "attention_dropout_mask",

@@ -4,6 +4,7 @@
 import torch
 
 from . import _gradients
+from ._block_mask import lists_for
 from ._direct import caller, needs_gradient
 from ._options import number_of
 from ._types import indices, wide
@@ -59,6 +60,7 @@ def attention(
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
     return_lse: bool = False,
+    block_mask=None,
 ):
     """softmax(mask(cap(scale * q k^T) + bias)) v, as torch.nn.functional.scaled_dot_product_attention has it.
 
@@ -74,6 +76,10 @@ def attention(
     use; other rows of the result are 0. scale: 1 / sqrt(head_dim) unless given. dropout_p drops weights;
     dropout_state is i64 [2] on the device, a seed and an offset, from torch's generator unless given.
 
+    block_mask: a torch.nn.attention.flex_attention.BlockMask, or what prepare_block_mask made of it, in place of
+    causal and window; blocks that it hides cost nothing. It goes with sinks and scale alone. What its mask_mod hides
+    inside of blocks is evaluated once, at the first call.
+
     Returns [batch, heads, seqlen_q, dim of v] over memory [batch, seqlen_q, heads, dim], and with return_lse the
     f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks, of the result and of the
     log. With torch.use_deterministic_algorithms, the backward gives the same bits in every run.
@@ -87,7 +93,7 @@ def attention(
     return run(
         needs, q, k, v, scores, alibi_slopes, sinks, None, None, indices(seqused_q), indices(seqused_k), indices(block_table),
         state, -1, longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale),
-        wide(v_scale))  # fmt: skip
+        wide(v_scale), *lists_for(block_mask, q, k))  # fmt: skip
 
 
 def attention_varlen(

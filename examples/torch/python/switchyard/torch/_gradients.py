@@ -41,11 +41,15 @@ def deterministic(wanted: bool):
 
 
 def _keep_attention(ctx, inputs, output):
-    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values, _, _, _ = inputs
+    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values = inputs[:20]
+    block_mask = inputs[23:] if len(inputs) > 23 and inputs[23] is not None else ()
     out, lse = output
     ctx.deterministic = not torch.compiler.is_compiling() and _wanted.deterministic
     ctx.is_plain = bias is alibi is sinks is cu_q is cu_k is used_q is used_k is pages is state is None
-    if ctx.is_plain:  # each saved tensor costs the host time, also one that is None
+    ctx.is_masked = len(block_mask) > 0
+    if ctx.is_masked:
+        ctx.save_for_backward(q, k, v, out, lse, sinks, *block_mask)
+    elif ctx.is_plain:  # each saved tensor costs the host time, also one that is None
         ctx.save_for_backward(q, k, v, out, lse)
     else:
         ctx.save_for_backward(q, k, v, out, lse, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state)
@@ -71,7 +75,11 @@ _run_attention_backward = run_backward("attention_backward")
 
 def _attention_backward(ctx, wants, grad_out, grad_lse=None):
     q, k, v, out, lse, *others = ctx.saved_tensors
-    bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state = (None,) * 9 if ctx.is_plain else others
+    block_mask = ()
+    if ctx.is_masked:  # which excludes the others
+        sinks, *block_mask = others
+        others = (None, None, sinks, *(None,) * 6)
+    bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state = (None,) * 9 if not others else others
     longest_q, longest_k, mask, left, right, scale, soft_cap, dropout_p = ctx.values
     *_, wants_bias, wants_alibi, wants_sinks = wants
     if grad_out is None and grad_lse is None:
@@ -89,7 +97,7 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
     same_bits = ctx.deterministic or torch.are_deterministic_algorithms_enabled()
     grad_q, grad_k, grad_v, grad_bias = _run_attention_backward(
         grad_out, q, k, v, out, lse, bias, alibi, cu_q, cu_k, used_q, used_k, state, longest_q, longest_k, mask, left,
-        right, scale, soft_cap, dropout_p, same_bits, wants_bias, grad_lse)  # fmt: skip
+        right, scale, soft_cap, dropout_p, same_bits, wants_bias, grad_lse, *block_mask)  # fmt: skip
     grad_sinks = _grad_sinks(sinks, out, lse, grad_out, grad_lse, cu_q is not None) if wants_sinks else None
     return grad_q, grad_k, grad_v, grad_bias, None, grad_sinks
 
