@@ -49,6 +49,8 @@ CALLS = [
     [*BACKWARD, "window=true,false", "biased=true", "with_dbias=true,false", "alibi=true,false"],
     [*BACKWARD, "packed_q=true", "packed_k=true", "with_dlse=true", "dropout=true,false", "soft_capped=true,false"],
     [*BACKWARD, "seqlen_q=600", "seqlen_k=700", "dtype=bf16"],  # by a smaller problem
+    [*FORWARD[:-1], "seqlen_q=150", "seqlen_k=300", "block_masked=true", "mask=none", "mask_kind=0,1,2,3,4,5", "with_lse=true"],
+    [*BACKWARD[:-1], "seqlen_q=150", "seqlen_k=300", "block_masked=true", "mask=none", "mask_kind=0,1,5", "with_dlse=true"],
     [*DECODE, "kv=dense,paged", "with_lse=true,false"],
     [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],
     [*DECODE, "alibi=true,false", "soft_capped=true,false", "mask=none"],

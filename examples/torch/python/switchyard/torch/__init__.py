@@ -7,8 +7,8 @@ what excludes them; nothing falls back to another implementation.
 """
 
 from . import _fake  # noqa: F401 (registers fake kernels)
-from ._block_mask import BlockMaskLists, prepare_block_mask
 from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
+from ._block_mask import BlockMaskLists, prepare_block_mask
 from ._explain import explain, generation, prepare, reload
 from ._rotary import rotary
 from ._rows import gated_activation, layer_norm, rms_norm, softmax
@@ -24,6 +24,7 @@ __all__ = [
     "generation",
     "layer_norm",
     "prepare",
+    "prepare_block_mask",
     "reload",
     "rms_norm",
     "rotary",

@@ -87,14 +87,18 @@ def _make(block_mask) -> BlockMaskLists:
     queries, keys = block_mask.seq_lengths
     block_q, block_k = block_mask.BLOCK_SIZE
     if block_q % _UNIT or block_k % _UNIT:
-        raise ValueError(f"the BlockMask has blocks of {block_q} x {block_k}: make it with a BLOCK_SIZE of multiples of {_UNIT}")
+        raise ValueError(
+            f"the BlockMask has blocks of {block_q} x {block_k}: make it with a BLOCK_SIZE of multiples of {_UNIT}"
+        )
     rows, columns = -(-queries // block_q), -(-keys // block_k)
     counts = block_mask.kv_num_blocks.to(torch.int32).contiguous()
     indices = _list(block_mask.kv_indices, columns)
     full_counts, full_indices = block_mask.full_kv_num_blocks, _list(block_mask.full_kv_indices, columns)
     full_counts = None if full_counts is None else full_counts.to(torch.int32).contiguous()
     if tuple(indices.shape[-2:]) != (rows, columns):
-        raise ValueError(f"the BlockMask's lists are {tuple(indices.shape)}, but {queries} x {keys} tokens have {rows} x {columns} blocks")
+        raise ValueError(
+            f"the BlockMask's lists are {tuple(indices.shape)}, but {queries} x {keys} tokens have {rows} x {columns} blocks"
+        )
 
     listed = torch.arange(columns, device=indices.device) < counts[..., None]
     b, h, q, place = listed.nonzero(as_tuple=True)  # the only synchronisation, once for a mask
@@ -144,5 +148,7 @@ def lists_for(block_mask, q: torch.Tensor, k: torch.Tensor) -> tuple:
     if block_mask is None:
         return ()
     if not isinstance(block_mask, BlockMaskLists) and tuple(block_mask.seq_lengths) != (q.shape[-2], k.shape[-2]):
-        raise ValueError(f"the BlockMask is for {tuple(block_mask.seq_lengths)} tokens, but q and k have {(q.shape[-2], k.shape[-2])}")
+        raise ValueError(
+            f"the BlockMask is for {tuple(block_mask.seq_lengths)} tokens, but q and k have {(q.shape[-2], k.shape[-2])}"
+        )
     return tuple(prepare_block_mask(block_mask))
