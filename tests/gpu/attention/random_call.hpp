@@ -151,8 +151,8 @@ struct call : sy::test::random_attention<arguments> {
     a.batch = 1 + below(2);
     a.heads_kv = 1 + below(2);
     a.heads = a.heads_kv * pick<std::int64_t>({1, 1, 2, 3});
-    a.seqlen_q = small ? pick<std::int64_t>({1, 65, 129, 200}) : pick<std::int64_t>({1, 128, 200, 256, 300});
-    a.seqlen_k = small ? pick<std::int64_t>({1, 65, 129, 257}) : pick<std::int64_t>({1, 128, 255, 384, 400});
+    a.seqlen_q = small ? pick<std::int64_t>({1, 65, 128, 129}) : pick<std::int64_t>({1, 128, 200, 256, 300});
+    a.seqlen_k = small ? pick<std::int64_t>({1, 65, 128, 257}) : pick<std::int64_t>({1, 128, 255, 384, 400});
     if (a.head_dim > 256) a.head_dim = a.head_dim_v = 256;  // all that GPUs serve
     if (chance(60) && !sy::test::draws_small_calls())
       a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 128});
