@@ -122,15 +122,16 @@ def _make(block_mask) -> BlockMaskLists:
 _made: dict[int, tuple[weakref.ref, BlockMaskLists]] = {}
 
 
-@torch.compiler.disable
 def prepare_block_mask(block_mask) -> BlockMaskLists:
     """The lists and bits of a BlockMask, made once for each and kept as long as it lives.
 
     attention(block_mask=...) takes the BlockMask or what this returns. It evaluates mask_mod in every block that is not
-    full, and synchronises with the device; compiled code with fullgraph=True takes its result alone.
+    full, and synchronises with the device. Compiled code takes its result alone.
     """
     if isinstance(block_mask, BlockMaskLists):
         return block_mask
+    if torch.compiler.is_compiling():
+        raise RuntimeError("compiled code takes what switchyard.torch.prepare_block_mask returns, called outside of it")
     known = _made.get(id(block_mask))
     if known is not None and known[0]() is block_mask:
         return known[1]
