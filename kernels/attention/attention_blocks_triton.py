@@ -42,6 +42,32 @@ def bits_by_key(bits, entry, row, key, block_q, words, ROWS: tl.constexpr, KEYS:
 
 
 @triton.jit
+def begin_list(indices, entries, count, PARTIAL: tl.constexpr):
+    """The first block of a list, and which entry of bits it has."""
+    block = tl.load(indices, mask=count > 0, other=0)
+    entry = block
+    if PARTIAL:
+        entry = tl.load(entries, mask=count > 0, other=0)
+    return block, entry
+
+
+@triton.jit
+def next_tile(indices, entries, count, at, inside, block, entry, size, STEP: tl.constexpr, PARTIAL: tl.constexpr):
+    """The place in the list, the tile's first row in its block, the block and its entry, of the tile that follows. Loaded
+    an iteration ahead: the pipeliner takes loads whose results lead to other loads of the same iteration for stages of
+    their own, of which the tiles' loads would have fewer."""
+    inside = inside + STEP
+    is_next = inside >= size
+    at = at + is_next.to(tl.int32)
+    inside = tl.where(is_next, 0, inside)
+    place = tl.minimum(at, count - 1)
+    block = tl.load(indices + place)
+    if PARTIAL:
+        entry = tl.load(entries + place)
+    return at, inside, block, entry
+
+
+@triton.jit
 def take_blocks(
     acc, total, largest, q, k, k_at, v, v_at, indices, entries, count, bits, row, keys, scale,
     k_token, v_token, head_dim, head_dim_v, at_batch, at_head, block_q, words,
@@ -50,11 +76,15 @@ def take_blocks(
 ):
     """Takes in the `count` blocks of keys in a list. PARTIAL: with bits, those of `entries`. SCALED: scores are scaled
     before the largest is taken, which a scale that is not positive needs."""
-    steps = words * 32 // BLOCK_N
-    for n in tl.range(0, count * steps):
-        place = n // steps
-        key = n % steps * BLOCK_N
-        start = tl.load(indices + place) * (words * 32) + key
+    size = words * 32
+    at = tl.full([], 0, tl.int32)
+    inside = tl.full([], 0, tl.int32)
+    block, entry = begin_list(indices, entries, count, PARTIAL)
+    for _ in tl.range(0, count * (size // BLOCK_N)):
+        key = inside
+        of_block = entry
+        start = block * size + key
+        at, inside, block, entry = next_tile(indices, entries, count, at, inside, block, entry, size, BLOCK_N, PARTIAL)
         is_there = start < keys
         if EVEN:
             start = tl.minimum(start, keys - BLOCK_N)
@@ -65,7 +95,7 @@ def take_blocks(
         if SCALED:
             scores = scores * scale
         if PARTIAL:
-            seen = bits_by_query(bits, tl.load(entries + place), row, key, block_q, words, BLOCK_M, BLOCK_N)
+            seen = bits_by_query(bits, of_block, row, key, block_q, words, BLOCK_M, BLOCK_N)
             scores = tl.where(seen, scores, float("-inf"))
         if not EVEN:
             j = start + tl.arange(0, BLOCK_N)
@@ -181,11 +211,14 @@ def take_query_blocks(
     PARTIAL: tl.constexpr, MAPPED: tl.constexpr, EVEN: tl.constexpr, PRECISION: tl.constexpr,
 ):
     """Takes in the `count` blocks of queries in a list, for keys that begin at `key` of their block."""
-    steps = block_q // BLOCK_M
-    for n in tl.range(0, count * steps):
-        place = n // steps
-        row = n % steps * BLOCK_M
-        start = tl.load(indices + place) * block_q + row
+    at = tl.full([], 0, tl.int32)
+    inside = tl.full([], 0, tl.int32)
+    block, entry = begin_list(indices, entries, count, PARTIAL)
+    for _ in tl.range(0, count * (block_q // BLOCK_M)):
+        row = inside
+        of_block = entry
+        start = block * block_q + row
+        at, inside, block, entry = next_tile(indices, entries, count, at, inside, block, entry, block_q, BLOCK_M, PARTIAL)
         is_there = start < queries
         if EVEN:
             start = tl.minimum(start, queries - BLOCK_M)
@@ -202,7 +235,7 @@ def take_query_blocks(
             row_delta = tl.load(delta + i, mask=i < queries, other=0.0)
         weights = tl.exp2(products * scale - row_lse[None, :])
         if PARTIAL:
-            seen = bits_by_key(bits, tl.load(entries + place), row, key, block_q, words, BLOCK_M, BLOCK_N)
+            seen = bits_by_key(bits, of_block, row, key, block_q, words, BLOCK_M, BLOCK_N)
             weights = tl.where(seen, weights, 0.0)
         dout_tile = load_tile(dout, dout_at, at_batch, at_head, start, dout_token, queries, head_dim_v, BLOCK_M,
                               BLOCK_DV, not EVEN, MAPPED)
@@ -287,11 +320,15 @@ def take_key_blocks(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_DV: tl.constexpr,
     PARTIAL: tl.constexpr, MAPPED: tl.constexpr, EVEN: tl.constexpr, PRECISION: tl.constexpr,
 ):
-    steps = words * 32 // BLOCK_N
-    for n in tl.range(0, count * steps):
-        place = n // steps
-        key = n % steps * BLOCK_N
-        start = tl.load(indices + place) * (words * 32) + key
+    size = words * 32
+    at = tl.full([], 0, tl.int32)
+    inside = tl.full([], 0, tl.int32)
+    block, entry = begin_list(indices, entries, count, PARTIAL)
+    for _ in tl.range(0, count * (size // BLOCK_N)):
+        key = inside
+        of_block = entry
+        start = block * size + key
+        at, inside, block, entry = next_tile(indices, entries, count, at, inside, block, entry, size, BLOCK_N, PARTIAL)
         is_there = start < keys
         if EVEN:
             start = tl.minimum(start, keys - BLOCK_N)
@@ -305,7 +342,7 @@ def take_key_blocks(
             row_lse = tl.where(is_there, lse, float("inf"))
         weights = tl.exp2(tl.dot(q, k_tile.T, input_precision=PRECISION) * scale - row_lse[:, None])
         if PARTIAL:
-            seen = bits_by_query(bits, tl.load(entries + place), row, key, block_q, words, BLOCK_M, BLOCK_N)
+            seen = bits_by_query(bits, of_block, row, key, block_q, words, BLOCK_M, BLOCK_N)
             weights = tl.where(seen, weights, 0.0)
         if not EVEN:
             j = start + tl.arange(0, BLOCK_N)
