@@ -36,13 +36,13 @@ class random_block_mask {
   template <class Arguments, class Place>
   void set(Arguments& a, const Place& place) const {
     if (!is_given_) return;
-    a.mask_batch = batch_;
-    a.mask_heads = heads_;
-    a.mask_query_blocks = query_blocks_;
-    a.mask_key_blocks = key_blocks_;
-    a.mask_tiles = tiles_;
-    a.mask_block_q = block_q_;
-    a.mask_words = words_;
+    a.mask_batch = static_cast<std::int32_t>(batch_);
+    a.mask_heads = static_cast<std::int32_t>(heads_);
+    a.mask_query_blocks = static_cast<std::int32_t>(query_blocks_);
+    a.mask_key_blocks = static_cast<std::int32_t>(key_blocks_);
+    a.mask_tiles = static_cast<std::int32_t>(tiles_);
+    a.mask_block_q = static_cast<std::int32_t>(block_q_);
+    a.mask_words = static_cast<std::int32_t>(words_);
     a.mask_bits = place(bits_);
     a.kv_num_blocks = place(of_queries_.partial_counts);
     a.kv_indices = place(of_queries_.partial);

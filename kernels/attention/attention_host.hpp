@@ -124,7 +124,7 @@ class block_lists {
       const std::int64_t begin = indices[n] * block;
       const std::int64_t end = std::min(begin + block, length);
       const std::uint32_t* const words =
-          bits == nullptr ? nullptr : a_.mask_bits + bits[n] * a_.mask_block_q * a_.mask_words;
+          bits == nullptr ? nullptr : a_.mask_bits + std::int64_t{bits[n]} * a_.mask_block_q * a_.mask_words;
       for (std::int64_t at = begin; at < end; at += step)
         visit(key_range{at, std::min(at + step, end)}, key_bits{words, a_.mask_words, at - begin});
     }

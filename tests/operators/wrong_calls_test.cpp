@@ -484,7 +484,7 @@ void make_masked(auto& out) {
   out.numbers.clear();
   place(a.kv_num_blocks), place(a.kv_indices), place(a.kv_bits), place(a.mask_bits);
   place(a.full_kv_num_blocks), place(a.full_kv_indices);
-  a.mask_batch = a.batch;
+  a.mask_batch = static_cast<std::int32_t>(a.batch);
   a.mask_heads = a.mask_query_blocks = a.mask_key_blocks = 1;
   a.mask_tiles = 2;
   a.mask_block_q = 128;

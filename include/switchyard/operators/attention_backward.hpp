@@ -112,13 +112,13 @@ struct attention_backward {
     const std::int32_t* full_q_num_blocks = nullptr;
     const std::int32_t* full_q_indices = nullptr;
     const std::uint32_t* mask_bits = nullptr;  ///< [mask_tiles, mask_block_q, mask_words]
-    std::int64_t mask_batch = 0;               ///< 1 or batch
-    std::int64_t mask_heads = 0;               ///< 1 or heads
-    std::int64_t mask_query_blocks = 0;
-    std::int64_t mask_key_blocks = 0;
-    std::int64_t mask_tiles = 0;
-    std::int64_t mask_block_q = 0;
-    std::int64_t mask_words = 0;  ///< of 32 keys, in a row of a block
+    std::int32_t mask_batch = 0;               ///< 1 or batch
+    std::int32_t mask_heads = 0;               ///< 1 or heads
+    std::int32_t mask_query_blocks = 0;
+    std::int32_t mask_key_blocks = 0;
+    std::int32_t mask_tiles = 0;
+    std::int32_t mask_block_q = 0;
+    std::int32_t mask_words = 0;  ///< of 32 keys, in a row of a block
 
     /// Bytes, 1 to 16, that divide the tensors' addresses and all strides; 0 when one of them is null, or
     /// a stride that matters or the scale is not set.

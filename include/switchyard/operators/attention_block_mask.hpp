@@ -56,7 +56,7 @@ template <class Arguments>
 /// Keys of a block of a mask.
 template <class Arguments>
 [[nodiscard]] constexpr std::int64_t mask_block_k(const Arguments& a) noexcept {
-  return 32 * a.mask_words;
+  return std::int64_t{32} * a.mask_words;
 }
 
 namespace block_masks {
@@ -183,8 +183,7 @@ template <class Arguments>
 [[nodiscard]] std::string wrong_block_numbers(const Arguments& a) {
   if (a.kv_num_blocks == nullptr || !wrong_block_mask(a).empty()) return {};  // what check() refuses
   std::int64_t most = 0;
-  if (__builtin_mul_overflow(a.mask_batch, a.mask_heads, &most) ||
-      __builtin_mul_overflow(most, a.mask_query_blocks, &most) ||
+  if (__builtin_mul_overflow(std::int64_t{a.mask_batch} * a.mask_heads, a.mask_query_blocks, &most) ||
       __builtin_mul_overflow(most, a.mask_key_blocks, &most) || most >= reach::farthest) {
     return "mask_batch is " + std::to_string(a.mask_batch) + " and mask_heads " +
            std::to_string(a.mask_heads) + ": no memory reaches as far";
@@ -193,7 +192,7 @@ template <class Arguments>
   for (const block_masks::mask_list& list : block_masks::mask_lists(a)) {
     if (list.counts == nullptr) continue;
     const indices::bound blocks{list.of, list.columns};
-    for (std::int64_t row = 0; row < a.mask_batch * a.mask_heads * list.rows; ++row) {
+    for (std::int64_t row = 0; row < std::int64_t{a.mask_batch} * a.mask_heads * list.rows; ++row) {
       const std::int64_t count = list.counts[row];
       if (count < 0 || count > list.columns) {
         return indices::entry(list.counts_name, row, count) + ": it must be at least 0 and at most " +

@@ -112,13 +112,13 @@ struct attention_forward {
     const std::int32_t* full_kv_num_blocks = nullptr;
     const std::int32_t* full_kv_indices = nullptr;
     const std::uint32_t* mask_bits = nullptr;  ///< [mask_tiles, mask_block_q, mask_words]
-    std::int64_t mask_batch = 0;               ///< 1 or batch
-    std::int64_t mask_heads = 0;               ///< 1 or heads
-    std::int64_t mask_query_blocks = 0;
-    std::int64_t mask_key_blocks = 0;
-    std::int64_t mask_tiles = 0;
-    std::int64_t mask_block_q = 0;
-    std::int64_t mask_words = 0;  ///< of 32 keys, in a row of a block
+    std::int32_t mask_batch = 0;               ///< 1 or batch
+    std::int32_t mask_heads = 0;               ///< 1 or heads
+    std::int32_t mask_query_blocks = 0;
+    std::int32_t mask_key_blocks = 0;
+    std::int32_t mask_tiles = 0;
+    std::int32_t mask_block_q = 0;
+    std::int32_t mask_words = 0;  ///< of 32 keys, in a row of a block
 
     /// The element type of k and v.
     [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {

@@ -268,13 +268,16 @@ struct block_mask {
 
   /// Extents are those of kv_indices and mask_bits, with which the others must agree.
   [[gnu::cold, gnu::noinline]] static void bind(std::string_view name, A& a, const O& with) {
-    a.mask_batch = with.kv_indices.extent(0);
-    a.mask_heads = with.kv_indices.extent(1);
-    a.mask_query_blocks = with.kv_indices.extent(2);
-    a.mask_key_blocks = with.kv_indices.extent(3);
-    a.mask_tiles = with.mask_bits.extent(0);
-    a.mask_block_q = with.mask_bits.extent(1);
-    a.mask_words = with.mask_bits.extent(2);
+    const auto small = [](std::int64_t extent) {  // what is larger agrees with nothing
+      return static_cast<std::int32_t>(extent < INT32_MAX ? extent : -1);
+    };
+    a.mask_batch = small(with.kv_indices.extent(0));
+    a.mask_heads = small(with.kv_indices.extent(1));
+    a.mask_query_blocks = small(with.kv_indices.extent(2));
+    a.mask_key_blocks = small(with.kv_indices.extent(3));
+    a.mask_tiles = small(with.mask_bits.extent(0));
+    a.mask_block_q = small(with.mask_bits.extent(1));
+    a.mask_words = small(with.mask_bits.extent(2));
     bind_views(views<key_counts<&A::kv_num_blocks>, key_list<&A::kv_indices>, key_list<&A::kv_bits>,
                      key_counts<&A::full_kv_num_blocks>, key_list<&A::full_kv_indices>, bits>{},
                name, a, true, with.kv_num_blocks, with.kv_indices, with.kv_bits, with.full_kv_num_blocks,

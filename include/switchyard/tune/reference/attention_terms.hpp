@@ -64,7 +64,8 @@ template <class Arguments>
   const std::int64_t first = row * a.mask_key_blocks;
   for (std::int64_t n = 0; n < a.kv_num_blocks[row]; ++n) {
     see(a.kv_indices[first + n],
-        a.mask_bits + (a.kv_bits[first + n] * a.mask_block_q + i % a.mask_block_q) * a.mask_words);
+        a.mask_bits +
+            (std::int64_t{a.kv_bits[first + n]} * a.mask_block_q + i % a.mask_block_q) * a.mask_words);
   }
   if (a.full_kv_num_blocks == nullptr) return out;
   for (std::int64_t n = 0; n < a.full_kv_num_blocks[row]; ++n) see(a.full_kv_indices[first + n], nullptr);
