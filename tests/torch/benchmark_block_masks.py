@@ -89,6 +89,9 @@ def contenders(given, q, k, v, mask, grad):
     """Each contender's forward and backward, and its results."""
     flex = flex_attention
     if q.is_cuda:
+        import torch._functorch.config
+
+        torch._functorch.config.donated_buffer = False  # its backward runs more than once
         flex = torch.compile(flex_attention, dynamic=False, mode="max-autotune-no-cudagraphs" if given.tune else None)
     functions = {
         "switchyard": lambda q, k, v: sy.attention(q, k, v, block_mask=mask),
