@@ -57,7 +57,7 @@ def next_tile(indices, entries, count, at, inside, block, entry, size, STEP: tl.
     an iteration ahead: the pipeliner takes loads whose results lead to other loads of the same iteration for stages of
     their own, of which the tiles' loads would have fewer."""
     inside = inside + STEP
-    is_next = inside >= size
+    is_next = inside == size  # which is whole tiles
     at = at + is_next.to(tl.int32)
     inside = tl.where(is_next, 0, inside)
     place = tl.minimum(at, count - 1)
