@@ -473,7 +473,7 @@ TEST_CASE("a block mask is called with lists that agree", "[operators]") {
     return std::string{};
   };
   with.kv_bits = list(1, 3);
-  CHECK_THAT(refusal(), has_text("kv_bits [1, 1, 2, 3]: mask_heads is 1, but 4 in kv_indices [1, 4, 2, 3]"));
+  CHECK_THAT(refusal(), has_text("kv_bits [1, 1, 2, 3]: mask_heads is 1, but 4 in kv_num_blocks [1, 4, 2]"));
   with.kv_bits = {};
   CHECK(attention_forward::check(attention_forward::call(q, k, k, q, with)) ==
         "kv_bits is missing from the block mask");
