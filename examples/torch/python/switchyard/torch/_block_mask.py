@@ -119,6 +119,11 @@ def _make(block_mask) -> BlockMaskLists:
                           q_indices, q_bits, *full_q)  # fmt: skip
 
 
+def _with_dense_strides(of: torch.Tensor | None) -> torch.Tensor | None:
+    """Also where an extent is 1, whose stride torch leaves as it was."""
+    return None if of is None else of.contiguous().flatten().view(of.shape)
+
+
 _made: dict[int, tuple[weakref.ref, BlockMaskLists]] = {}
 
 
@@ -138,7 +143,7 @@ def prepare_block_mask(block_mask) -> BlockMaskLists:
     if not all(hasattr(block_mask, name) for name in ("kv_num_blocks", "kv_indices", "BLOCK_SIZE", "seq_lengths", "mask_mod")):
         raise TypeError(f"block_mask must be a torch.nn.attention.flex_attention.BlockMask, not {type(block_mask).__name__}")
     with torch.no_grad():
-        lists = _make(block_mask)
+        lists = BlockMaskLists(*map(_with_dense_strides, _make(block_mask)))
     key = id(block_mask)
     _made[key] = (weakref.ref(block_mask, lambda _: _made.pop(key, None)), lists)
     return lists
