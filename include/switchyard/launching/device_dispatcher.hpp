@@ -290,7 +290,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   std::unique_ptr<memory_source> own_memory_;  // of calls' workspaces; null: the driver gives it
   std::shared_ptr<const choice_limits> limits_;
   std::atomic<bool> has_warned_{false};  // of calls that checked mode cannot check
-  std::unique_ptr<live_timer> timer_;  // null: no call is timed
+  std::unique_ptr<live_timer> timer_;    // null: no call is timed
 };
 
 }  // namespace v0
