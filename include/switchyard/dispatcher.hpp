@@ -39,8 +39,8 @@ namespace detail {
 /// What stands behind a dispatcher, for functions of other headers.
 struct dispatcher_access {
   template <class Dispatcher>
-  [[nodiscard]] static device_dispatcher& core(const Dispatcher& of, stream on) {
-    return of.core_of(on);
+  [[nodiscard]] static device_dispatcher& find(const Dispatcher& of, stream on) {
+    return of.find(on);
   }
   template <class Dispatcher>
   [[nodiscard]] static std::string check(const Dispatcher& of, const typename Dispatcher::arguments& call) {

@@ -42,7 +42,7 @@ live_comparison compare_live(dispatcher<Operator>& on, stream spare, const typen
            make_problem<Operator>(*static_cast<const arguments*>(other));
   };
   of.illegal = detail::dispatcher_access::check(on, call);
-  return detail::live_comparer{detail::dispatcher_access::core(on, spare), of, spare, options}.compare();
+  return detail::live_comparer{detail::dispatcher_access::find(on, spare), of, spare, options}.compare();
 }
 
 }  // namespace v0
