@@ -3,12 +3,12 @@ import os
 
 from conan import ConanFile
 from conan.tools.build import can_run
-from conan.tools.cmake import CMake, cmake_layout
+from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 
 
 class Test(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
-    generators = "CMakeDeps", "CMakeToolchain"
+    generators = "CMakeDeps"
 
     def requirements(self):
         self.requires(self.tested_reference_str)
@@ -16,11 +16,27 @@ class Test(ConanFile):
     def layout(self):
         cmake_layout(self)
 
+    def has(self, option):
+        return self.dependencies[self.tested_reference_str].options.get_safe(option)
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        for each in ("compiled", "c_library"):
+            toolchain.cache_variables[each] = bool(self.has(each))
+        toolchain.generate()
+
     def build(self):
         cmake = CMake(self)
         cmake.configure()
         cmake.build()
 
     def test(self):
-        if can_run(self):
-            self.run(os.path.join(self.cpp.build.bindir, "roots"), env="conanrun")
+        if not can_run(self):
+            return
+        programs = ["headers"]
+        if self.has("compiled"):
+            programs.append("compiled")
+        if self.has("c_library"):  # with an argument it calls a kernel
+            programs.append("c_library" if self.has("kernels") == "none" else "c_library softmax")
+        for each in programs:
+            self.run(os.path.join(self.cpp.build.bindir, each), env="conanrun")
