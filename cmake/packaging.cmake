@@ -10,7 +10,9 @@
 # cmake --install build --component library      one of them; without --component, all
 
 include(CMakePackageConfigHelpers)
-set(SWITCHYARD_INSTALL_CMAKE "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
+if(NOT SWITCHYARD_INSTALL_CMAKE)
+  set(SWITCHYARD_INSTALL_CMAKE "${CMAKE_INSTALL_DATADIR}/cmake/switchyard")
+endif()
 set(SWITCHYARD_INSTALL_DATA "${CMAKE_INSTALL_DATADIR}/switchyard")
 # Host kernels depend on the architecture. SWITCHYARD_INSTALL_DATA has links to them, and so is a whole root.
 if(NOT SWITCHYARD_INSTALL_HOST_DATA)

@@ -5,19 +5,23 @@
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 vcpkg_check_features(OUT_FEATURE_OPTIONS features FEATURES
   c-library SWITCHYARD_BUILD_C_LIBRARY
-  kernels SWITCHYARD_BUILD_KERNELS
-  tool SWITCHYARD_BUILD_TOOL)
+  kernels SWITCHYARD_BUILD_KERNELS)
 if(VCPKG_TARGET_ARCHITECTURE STREQUAL "arm64")
   set(target host-aarch64)
 else()
   set(target host-x86_64)
 endif()
+# Manifests name the SHA-256 of each kernel: none may be changed.
+set(VCPKG_FIXUP_ELF_RPATH OFF)
 vcpkg_find_acquire_program(PYTHON3)
+# vcpkg's folders from the start: commands and files find each other by relative paths.
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS ${features}
-  -DSWITCHYARD_BUILD_TESTS=OFF -DSWITCHYARD_BUILD_EXAMPLES=OFF -DSWITCHYARD_KERNEL_SET=full
-  "-DSWITCHYARD_KERNEL_TARGETS=${target}" "-DPython3_EXECUTABLE=${PYTHON3}")
+    -DSWITCHYARD_BUILD_TESTS=OFF -DSWITCHYARD_BUILD_EXAMPLES=OFF -DSWITCHYARD_BUILD_TOOL=OFF -DSWITCHYARD_KERNEL_SET=full
+    "-DSWITCHYARD_KERNEL_TARGETS=${target}" "-DPython3_EXECUTABLE=${PYTHON3}"
+    -DSWITCHYARD_INSTALL_CMAKE=share/switchyard -DCMAKE_INSTALL_BINDIR=tools/switchyard
+  OPTIONS_DEBUG -DSWITCHYARD_BUILD_KERNELS=OFF)
 vcpkg_cmake_install()
-vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/switchyard)
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share")
-vcpkg_copy_tool_dependencies("${CURRENT_PACKAGES_DIR}/tools/switchyard")
+vcpkg_cmake_config_fixup()
+vcpkg_fixup_pkgconfig()
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/debug/include" "${CURRENT_PACKAGES_DIR}/debug/share" "${CURRENT_PACKAGES_DIR}/debug/tools")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")
