@@ -3,11 +3,15 @@
 
 import json
 import os
+import re
 import shutil
 import sys
 
 from invented import DEVICE, Checks, Tree, run
 
+MANUAL_PAGE = os.path.join(
+    os.path.dirname(os.path.abspath(__file__)), "..", "..", "cmake", "packages", "debian", "switchyard.1"
+)
 SIZES = ("batch=1", "heads=32", "heads_kv=8", "head_dim=128", "dtype=bf16")
 
 
@@ -540,6 +544,11 @@ def main():
     status, out, _ = run(program, "--help")
     checks.equal(status, 0, "--help")
     checks.contains(out, "Exit status", "--help")
+    listed = re.findall(r"^  (\w+) +(\S.*)$", out.split("Subcommands:\n")[1].split("\n\n")[0], re.MULTILINE)
+    checks.contains([name for name, _ in listed], "explain", "--help: commands")
+    with open(MANUAL_PAGE, encoding="utf-8") as file:
+        page = file.read().replace("\\(aq", "'")
+    checks.equal(re.findall(r"\.TP\n\.B ([a-z]+)\n(.*)", page), listed, "the manual page's commands")
     return checks.finish()
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Spack 1.   spack repo create R && cp package.py R/spack_repo/R/packages/switchyard/ && spack dev-build -d TREE switchyard@0.1.0
 # ruff: noqa: F403, F405
-from spack_repo.builtin.build_systems.cmake import CMakePackage
-
 from spack.package import *
+from spack_repo.builtin.build_systems.cmake import CMakePackage
 
 
 class Switchyard(CMakePackage):

@@ -14,6 +14,8 @@ expect() {  # text, command...: the command succeeds and prints the text
 
 # Kernels and the tool, without the headers.
 dpkg -i switchyard-tools_*.deb switchyard-tables_*.deb switchyard-kernels-host-*.deb
+version=$(dpkg-query -W -f '${Version}' switchyard-tools)
+expect "switchyard ${version%-*}" switchyard --version
 expect "/usr/share/switchyard/tables/softmax/" switchyard list softmax
 expect "/usr/share/switchyard/kernels/softmax/host-" switchyard explain softmax dtype=f32 rows=64 columns=4096
 expect "0 errors" switchyard check /usr/share/switchyard
@@ -31,6 +33,7 @@ cmake --build build >/dev/null
 expect "0.644" build/program
 expect "0.644" build/c_program softmax
 expect "usage" switchyard-kernels --help
+for page in switchyard switchyard-kernels; do expect ".SH NAME" gzip -dc "/usr/share/man/man1/$page.1.gz"; done
 
 # Moved: the tool, the library and a program that is built there find the kernels beside them.
 mkdir -p /opt/moved
