@@ -51,6 +51,41 @@ def check_root(checks, program, root):
         checks.equal((choice["variant"], choice["reason"] == "exact"), (variant, exact), f"explain {words}: {choice}")
 
 
+def check_overlay(checks, program, root, overlay):
+    """Denials and pins, which stand in tables for people to write."""
+    sizes = ("batch=1", "heads=32", "heads_kv=8", "head_dim=128", "alignment=16")
+
+    def explain(*words):
+        _, out, problem = run(
+            program, "--root", root, "--tables", overlay, "explain", "rotary", *sizes, *words, "--device", DEVICE, "--json"
+        )
+        checks.equal(problem, "", f"explain {words} by the overlay")
+        found = json.loads(out)
+        return found["choice"], {each["variant"]: each.get("obstacle", "") for each in found["candidates"]}
+
+    choice, _ = explain("dtype=bf16", "seqlen=64")
+    checks.equal((choice["variant"], choice["reason"]), ("large", "pinned"), "a pin")
+    choice, _ = explain("dtype=bf16", "seqlen=65")
+    checks.that(choice["reason"] != "pinned", "beside a pin")
+    _, obstacles = explain("dtype=f16", "seqlen=64")
+    checks.contains(obstacles["small"], "a hang", "a denial")
+
+
+def check_described(checks, program, root):
+    """A manifest with every field that there was: what it says of variants decides as it did."""
+    status, out, problem = run(program, "--root", root, "list", "softmax", "--variants", "--json")
+    checks.equal((status, problem), (0, ""), "list")
+    variants = json.loads(out)["operators"][0]["targets"][0]["variants"]
+    checks.equal([each["id"] for each in variants], ["two_passes", "priced"], "list: variants")
+    # By 'cost' and 'cost_us', by 'cost_ns', and by 'requires'.
+    for rows, columns, variant in ((1, 64, "two_passes"), (64, 4096, "priced"), (1, 32, "priced")):
+        sizes = ("dtype=bf16", f"rows={rows}", f"columns={columns}", "alignment=16", "--device", "cuda:sm_90")
+        _, out, problem = run(program, "--root", root, "explain", "softmax", *sizes, "--json")
+        checks.equal(problem, "", f"explain {sizes}")
+        found = json.loads(out)
+        checks.equal((found["choice"] or {}).get("variant"), variant, f"explain {sizes}: {found}")
+
+
 def check_table(checks, program, table, work):
     """A table that was measured: merged alone it keeps its rows."""
     merged = os.path.join(work, "merged.json")
@@ -95,6 +130,8 @@ def main():
         with open(os.path.join(folder, "SHA256SUMS"), encoding="utf-8") as file:
             checks.equal(hashes(folder), file.read(), f"the files of {version}, which never change")
         check_root(checks, program, os.path.join(folder, "root"))
+        check_overlay(checks, program, os.path.join(folder, "root"), os.path.join(folder, "overlay.json"))
+        check_described(checks, program, os.path.join(folder, "described"))
         check_table(checks, program, os.path.join(folder, "softmax-nvidia-h200.json"), work)
         check_problems(checks, program, os.path.join(folder, "problems.jsonl"), work)
         check_space(checks, source, os.path.join(folder, "scaled_sum.host.json"))
