@@ -99,8 +99,8 @@ struct loaded_module {
   }
   if (record.content) {
     const auto& all = record.content->kernels;
-    const auto description =
-        std::ranges::find_if(all, [&](const kernel_description& one) { return one.name == kernel; });
+    const auto description = std::find_if(all.begin(), all.end(),
+                                          [&](const kernel_description& one) { return one.name == kernel; });
     if (description != all.end()) found.description = *description;
   }
   return &record.kernels.emplace_front(std::move(found));

@@ -49,7 +49,7 @@ namespace detail {
       return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
              std::string_view{":+-_"}.find(c) != std::string_view::npos;
     };
-    return std::ranges::all_of(name, allowed) ? std::string{name} : std::string{};
+    return std::all_of(name.begin(), name.end(), allowed) ? std::string{name} : std::string{};
   };
   std::string name = read(library.get_device_properties_r0600, layout::architecture_since_6);
   if (name.empty()) name = read(library.get_device_properties, layout::architecture_before_6);
