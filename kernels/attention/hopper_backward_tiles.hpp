@@ -33,8 +33,8 @@ struct backward_shape {
   /// Whether the blocks of keys of a head begin with different queries where all see all: those that run side
   /// by side would otherwise add to the same sums at the same time.
   static constexpr bool rotated = Dim == 64 && !Ordered;
-  static constexpr u32 registers = Ordered ? 232 : 240;
-  static constexpr u32 producer_registers = Ordered ? 40 : 24;
+  static constexpr u32 registers = 240;
+  static constexpr u32 producer_registers = 24;
   static constexpr u32 panel_k = keys * 128;
   static constexpr u32 panel_q = Queries * 128;
   static constexpr u32 bytes_k = panels * panel_k;
@@ -180,9 +180,10 @@ struct key_tiles {
   i32 next_unit;
 
   __device__ __forceinline__ explicit key_tiles(const backward_problem& call)
-      : p{call}, next_unit{atomicAdd(call.next_tile, 1)} {}
+      : p{call}, next_unit{Shape::ordered ? 0 : atomicAdd(call.next_tile, 1)} {}
 
   __device__ __forceinline__ bool next(key_tile& t, key_source& from) {
+    if constexpr (Shape::ordered) next_unit = atomicAdd(p.next_tile, 1);
     const i32 tiles = (p.seqlen_k + Shape::keys - 1) / Shape::keys;
     const i32 items = p.heads / p.members * p.batch;
     while (next_unit < tiles * items) {
@@ -194,9 +195,14 @@ struct key_tiles {
       const i32 inside = next_unit - first * tiles;
       i32 at = inside / here;
       const i32 item = first + inside - at * here;
-      if (Shape::ordered && p.right < 1 << 29) at = tiles - 1 - at;
+      if constexpr (Shape::ordered) {
+        if (p.right < 1 << 29) at = tiles - 1 - at;
+        if (locate<Shape>(p, item, at, t, from)) return true;
+      }
       next_unit = atomicAdd(p.next_tile, 1);
-      if (locate<Shape>(p, item, at, t, from)) return true;
+      if constexpr (!Shape::ordered) {
+        if (locate<Shape>(p, item, at, t, from)) return true;
+      }
     }
     return false;
   }
