@@ -41,7 +41,7 @@ def identity(toolchain, compiler):
 def tool_digest():
     """Of the modules that turn a job into a blob. The rest of this tool takes part through the job alone."""
     folder = os.path.dirname(os.path.abspath(__file__))
-    return [file_digest(os.path.join(folder, name)) for name in ("cache.py", "compiling.py", "triton_job.py")]
+    return [file_digest(os.path.join(folder, name)) for name in ("cache.py", "compiling.py", "exec_mask.py", "triton_job.py")]
 
 
 def without_paths(value):

@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 from . import KernelBuildError
+from .exec_mask import early_vector_instructions
 
 VERSION = "3.6.0"
 
@@ -55,6 +56,20 @@ def options_of(blob):
     return {name: constant(value) for name, value in blob["options"].items()}
 
 
+def compile_right(triton, source, job):
+    """Compiles, on AMD with other numbers of registers until LLVM makes no mistake that exec_mask.py knows."""
+    target = gpu_target(job["backend"], job["arch"], job["warp_size"])
+    options = options_of(job["blob"])
+    for waves in (None, 4, 2, 1):
+        more = {} if waves is None else {"waves_per_eu": waves}
+        compiled = triton.compile(source, target=target, options={**options, **more})
+        wrong = early_vector_instructions(compiled.asm["amdgcn"]) if job["backend"] == "hip" else []
+        if not wrong:
+            return compiled
+    line, text = wrong[0]
+    raise KernelBuildError(f"LLVM runs {text} before it restores EXEC (line {line} of the assembly); take a smaller tile")
+
+
 def compile_blob(job, output):
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # keeps paths out of the binary
     blob = job["blob"]
@@ -96,9 +111,7 @@ def compile_blob(job, output):
             {(arguments.index(name),): constant(value) for name, value in blob["constexprs"].items()},
             attributes,
         )
-        compiled = triton.compile(
-            source, target=gpu_target(job["backend"], job["arch"], job["warp_size"]), options=options_of(blob)
-        )
+        compiled = compile_right(triton, source, job)
         kind = "hsaco" if job["backend"] == "hip" else "ptx" if job["arch"].startswith("compute_") else "cubin"
         content = compiled.asm[kind]
         with open(output, "wb") as file:

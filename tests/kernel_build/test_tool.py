@@ -9,14 +9,16 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 TOOLS = sys.argv.pop(1)
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, TOOLS)
 
-from kernel_tools import KernelBuildError, msgpack
+from kernel_tools import KernelBuildError, msgpack, triton_job
 from kernel_tools.blob import read_blob
+from kernel_tools.exec_mask import early_vector_instructions
 from kernel_tools.expression import evaluate
 from kernel_tools.manifest import expand_shared, hash_file, share_launches, verify
 from kernel_tools.space import expand
@@ -663,6 +665,59 @@ for _ in range(4):
         self.assertEqual(run.returncode, 1)
         self.assertIn("blob scaled_sum_", run.stderr)
         self.assertIn("#error broken", run.stderr)
+
+
+class ExecMask(unittest.TestCase):
+    BRANCH = "\ts_and_saveexec_b32 s10, vcc_lo\n\ts_cbranch_execz .LBB0_2\n; %bb.1:\n\tv_mov_b32_e32 v1, 0\n"
+    RESTORE = "\ts_or_b32 exec_lo, exec_lo, s10\n\tv_add_f32_e32 v0, v1, v2\n"
+    COPY = "\tv_dual_mov_b32 v3, v4 :: v_dual_mov_b32 v5, v6 ; a copy\n"
+
+    def found(self, *parts):
+        return [text for _, text in early_vector_instructions("".join(parts))]
+
+    def test_a_copy_before_exec_is_restored_is_found(self):
+        copy = ["v_dual_mov_b32 v3, v4 :: v_dual_mov_b32 v5, v6"]
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2: ; a join\n", self.COPY, "\ts_mov_b32 s1, s12\n", self.RESTORE), copy)
+        reload = "\tscratch_load_b32 v3, off, off offset:8\n"
+        self.assertEqual(
+            self.found(self.BRANCH, ".LBB0_2:\n", reload, self.RESTORE), ["scratch_load_b32 v3, off, off offset:8"]
+        )
+        wide = self.RESTORE.replace("_b32 exec_lo, exec_lo, s10", "_b64 exec, exec, s[10:11]")
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n", self.COPY, wide), copy)
+        # Where the branch over a few instructions is left out, and where those of the branch lie elsewhere.
+        short = self.BRANCH.replace("\ts_cbranch_execz .LBB0_2\n", "")
+        self.assertEqual(self.found(short, "; %bb.2:\n", self.COPY, self.RESTORE), copy)
+        elsewhere = "\ts_and_saveexec_b32 s10, vcc_lo\n\ts_cbranch_execnz .LBB0_9\n; %bb.2:\n"
+        self.assertEqual(self.found(elsewhere, self.COPY, self.RESTORE), copy)
+
+    def test_what_the_lanes_of_a_branch_do_is_right(self):
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n\ts_mov_b32 s1, s12\n", self.RESTORE, self.COPY), [])
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n\tv_readlane_b32 s10, v254, 3\n", self.RESTORE), [])
+        # A branch that ends as the join begins, and goes on behind it.
+        self.assertEqual(self.found("\ts_branch .LBB0_7\n.LBB0_9:\n", self.COPY, self.RESTORE), [])
+        self.assertEqual(self.found("\ts_and_saveexec_b32 s10, vcc_lo\n; %bb.1:\n", self.COPY, self.RESTORE), [])
+        self.assertEqual(self.found("\ts_mov_b32 exec_lo, s1\n; %bb.1:\n", self.COPY, self.RESTORE), [])
+
+    def test_triton_compiles_with_other_registers_until_it_is_right(self):
+        wrong = "".join((self.BRANCH, ".LBB0_2:\n", self.COPY, self.RESTORE))
+        job = {"backend": "hip", "arch": "gfx1100", "warp_size": 32, "blob": {"options": {"num_warps": 4}}}
+
+        def compiled(bad, **changes):
+            tried = []
+
+            def compile_one(source, target, options):
+                tried.append(options)
+                return mock.Mock(asm={"amdgcn": wrong if len(tried) <= bad else self.BRANCH})
+
+            with mock.patch.object(triton_job, "gpu_target"):
+                triton_job.compile_right(mock.Mock(compile=compile_one), None, {**job, **changes})
+            return tried
+
+        self.assertEqual(compiled(0), [{"num_warps": 4}])
+        self.assertEqual(compiled(2)[1:], [{"num_warps": 4, "waves_per_eu": waves} for waves in (4, 2)])
+        self.assertEqual(compiled(9, backend="cuda"), [{"num_warps": 4}])
+        with self.assertRaisesRegex(KernelBuildError, "runs v_dual_mov_b32 v3, v4 :: .* before it restores EXEC"):
+            compiled(4)
 
 
 if __name__ == "__main__":
