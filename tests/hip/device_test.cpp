@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <switchyard/devices/hip/open.hpp>
+#include <switchyard/devices/hip/router.hpp>
 #include <switchyard/switchyard.hpp>
 
 #include "catch.hpp"
@@ -38,6 +39,14 @@ using sy::test::error_of;
 std::shared_ptr<sy::device_driver> device(int ordinal = 0) {
   if (hip_raw::devices() <= ordinal) skip_program("there are too few HIP devices");
   return sy::hip::open(ordinal);
+}
+
+/// The machine's, which is refused where there are CUDA devices as well: there HIP's is named.
+std::shared_ptr<sy::stream_router> router_here() {
+  for (const sy::device& each : sy::device::all()) {
+    if (each.properties().backend == "cuda") return std::make_shared<sy::hip::router>();
+  }
+  return nullptr;
 }
 
 std::string architecture() {
@@ -437,7 +446,9 @@ TEST_CASE("threads with streams of their own get their own results") {
 TEST_CASE("calls follow their streams from device to device") {
   const std::array<std::shared_ptr<sy::device_driver>, 2> drivers{device(0), device(1)};
   const files disk;
-  sy::catalog catalog{disk.options()};
+  sy::catalog_options options = disk.options();
+  options.streams = router_here();
+  sy::catalog catalog{options};
   sy::dispatcher<scale> run{catalog};
   struct place {
     std::unique_ptr<hip_raw::own_stream> stream;
