@@ -172,9 +172,15 @@ void skip_without_variants() {
   skip_program("no variant of " + std::string{Operator::name} + " for " + tested_device().properties().arch);
 }
 
+/// How many variants for_each_variant ran so far.
+[[nodiscard]] inline std::size_t& variants_run() {
+  static std::size_t count = 0;
+  return count;
+}
+
 /// Calls `each(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
-/// its end. Where calls are sampled, each variant is run on the first that it serves. Returns how many there
-/// were.
+/// its end. Where calls are sampled, each variant is run on the first that it serves. Returns how many may
+/// serve, whether they were run or not.
 template <operator_type Operator, class Each>
 std::size_t for_each_variant(const typename Operator::arguments& call, const Each& each) {
   static const catalog::contents files = tested_catalog().files(describe<Operator>());
@@ -190,6 +196,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
     done.push_back(id);
     if (!met.insert(i).second && !sampled()) continue;
     record_variant(Operator::name, id);
+    ++variants_run();
     tune::forced_source source{files, id, modules};
     dispatcher<Operator> run{source, tested_device()};
     each(id, [&] {

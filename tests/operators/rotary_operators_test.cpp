@@ -176,7 +176,11 @@ void test_rotary(const options& with) {
         require_values(k.out, k.wanted, description + id + " k");
       });
   INFO(description);
-  CHECK(count >= sy::test::least_variants());
+  if (with.tables || sy::test::tested_kind() != "hip") {
+    CHECK(count >= sy::test::least_variants());
+  } else {
+    CHECK(count == 0);  // kernels for AMD GPUs need tables
+  }
 }
 
 }  // namespace
@@ -197,6 +201,7 @@ TEST_CASE("rotary is right in every variant", "[rotary]") {
       }
     }
   }
+  CHECK(sy::test::variants_run() >= sy::test::least_variants());
 }
 
 TEST_CASE("rotary turns more sequences than the second dimension of a grid holds", "[rotary]") {
@@ -213,4 +218,5 @@ TEST_CASE("rotary turns more sequences than the second dimension of a grid holds
       test(dtype::f32, true, source::ids, true);
     }
   }
+  CHECK(sy::test::variants_run() >= sy::test::least_variants());
 }
