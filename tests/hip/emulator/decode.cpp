@@ -28,6 +28,7 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"S_DCACHE_WB", work::nothing},
       {"BUFFER_INV", work::nothing},
       {"BUFFER_WBL2", work::nothing},
+      {"BUFFER_WBINVL1_VOL", work::nothing},
       {"BUFFER_GL0_INV", work::nothing},
       {"BUFFER_GL1_INV", work::nothing},
       {"GLOBAL_INV", work::nothing},
@@ -65,6 +66,7 @@ const std::unordered_map<std::string_view, work>& known_works() {
       {"V_WRITELANE_B32", work::write_lane},
       {"V_WRITELANE_B32_E64", work::write_lane},
       {"V_NOP_E32", work::nothing},
+      {"V_SWAP_B32_E32", work::swap},
       {"DS_PERMUTE_B32", work::permute},
       {"DS_BPERMUTE_B32", work::permute_back},
       {"DS_SWIZZLE_B32", work::swizzle},
@@ -451,6 +453,63 @@ void read_descriptor(program& kernel, std::span<const std::byte> descriptor) {
   if (!is_cdna && (kernel.properties >> 10U & 1U) == 0) throw std::runtime_error{"its waves have 64 lanes"};
 }
 
+bool writes_exec(const instruction& one) {
+  if (one.what->writes_exec) return true;
+  return one.does == work::scalar &&
+         ((one.what->result_bits != 0 && (one.result == 126 || one.result == 127)) ||
+          std::string_view{one.what->name}.find("SAVEEXEC") != std::string_view::npos);
+}
+
+bool obeys_exec(const instruction& one) {
+  switch (one.does) {
+    case work::vector:
+    case work::dual:
+    case work::memory:
+    case work::buffer:
+    case work::copy:
+    case work::swap:
+    case work::permute:
+    case work::permute_back:
+    case work::swizzle:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Where the lanes that took a branch meet those that did not, EXEC is restored first. LLVM at times copies
+/// vector registers before it (llvm-project issue 166657), which leaves garbage in the lanes that did not.
+/// `offset` is that of the instruction that is looked at.
+void check_where_lanes_meet(const program& kernel, std::size_t& offset) {
+  const std::vector<instruction>& code = kernel.code;
+  std::vector<bool> is_target(code.size() + 1);
+  for (const instruction& one : code) {
+    if (one.does >= work::branch && one.does <= work::branch_execnz) is_target[one.target] = true;
+  }
+  for (std::size_t i = 0; i < code.size(); ++i) {
+    if (code[i].does != work::branch_execz && code[i].does != work::branch_execnz) continue;
+    const std::size_t begin = code[i].does == work::branch_execz ? code[i].target : i + 1;
+    const instruction* early = nullptr;
+    for (std::size_t at = begin; at < code.size() && (at == begin || !is_target[at]); ++at) {
+      const instruction& one = code[at];
+      if (one.does >= work::branch && one.does <= work::branch_execnz) break;
+      if (one.does == work::end || one.does == work::set_counter || one.does == work::swap_counter) break;
+      if (writes_exec(one)) {
+        const std::string_view name = one.what->name;
+        const bool restores =
+            (name.starts_with("S_OR_B") && (one.source[0] == 126 || one.source[1] == 126)) ||
+            (name.find("SAVEEXEC") != std::string_view::npos && !name.starts_with("S_AND_SAVEEXEC") &&
+             one.source[0] < 128);  // not of all lanes for a while
+        if (!restores || early == nullptr) break;
+        offset = early->offset;
+        throw std::runtime_error{std::string{early->what->name} +
+                                 " runs where lanes meet, before EXEC is restored"};
+      }
+      if (early == nullptr && obeys_exec(one)) early = &one;
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const program> decode(const std::string& name, std::span<const std::byte> descriptor,
@@ -476,6 +535,7 @@ std::shared_ptr<const program> decode(const std::string& name, std::span<const s
       if (found == index_at.end()) throw std::runtime_error{"a branch goes out of the kernel"};
       one.target = found->second;
     }
+    check_where_lanes_meet(*kernel, offset);
   } catch (const std::runtime_error& problem) {
     throw std::runtime_error{name + ", byte " + std::to_string(offset) + " of its code: " + problem.what()};
   }

@@ -276,6 +276,29 @@ TEST_CASE("matrix instructions multiply what their layout holds") {
   check("multiply_16x4_f32", 16, 4, [](float value) { return value; });
 }
 
+TEST_CASE("lanes swap registers under their mask") {
+  for (const int count : {0, 1, 20, 64}) {
+    buffer<int> out{std::vector<int>(128, -1)};
+    REQUIRE(problem_of("swap", 1, 64, out.data(), count).empty());
+    const auto found = out.values();
+    for (int i = 0; i < 64; ++i) {
+      CHECK(found[static_cast<std::size_t>(i)] == (i < count ? 1000 : 0) + i);
+      CHECK(found[static_cast<std::size_t>(64 + i)] == (i < count ? 0 : 1000) + i);
+    }
+  }
+}
+
+TEST_CASE("what runs where lanes meet before EXEC is restored is refused") {
+  buffer<int> out{std::vector<int>(64)};
+  REQUIRE(problem_of("copy_behind", 1, 64, out.data(), 20).empty());
+  for (int i = 0; i < 64; ++i) CHECK(out.values()[static_cast<std::size_t>(i)] == (i < 20 ? 100 : 0) + i);
+  const auto problem = error_of([] { (void)device()->find(code(), "copy_before"); });
+  const std::string text = own_function<const char*()>("hipEmulatorProblem")();
+  INFO(text);
+  CHECK(contains(text, "copy_before, byte "));
+  CHECK(contains(text, "V_MOV_B32_E32 runs where lanes meet, before EXEC is restored"));
+}
+
 TEST_CASE("an instruction that is not known is named") {
   const auto problem = error_of([] { (void)device()->find(code(), "unknown"); });
   CHECK(contains(own_function<const char*()>("hipEmulatorProblem")(), "S_TRAP is not known"));

@@ -592,6 +592,17 @@ void wave::copy(const instruction& what) {
   }
 }
 
+/// v_swap_b32: two registers of the enabled lanes.
+void wave::swap(const instruction& what) {
+  if (!what.plain || !what.plain_result) throw fault{"changes what it swaps, which is not known"};
+  refresh_mask();
+  row& one = *vector(what.source[0], 1);
+  row& other = *vector(what.result, 1);
+  for (unsigned lane = 0; lane < lanes; ++lane) {
+    if (mask_[lane] != 0) std::swap(one[lane], other[lane]);
+  }
+}
+
 /// v_permlane16_b32 and v_permlanex16_b32: within a row of 16 lanes, or from the row beside it.
 void wave::permute_rows(const instruction& what) {
   refresh_mask();
@@ -796,6 +807,9 @@ wave::stop wave::run() {
           break;
         case work::copy:
           copy(what);
+          break;
+        case work::swap:
+          swap(what);
           break;
         case work::matrix:
           execute_matrix(what);

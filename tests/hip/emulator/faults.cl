@@ -125,6 +125,39 @@ __kernel void beyond_scratch(__global int *out, int index) {
   out[THREAD] = words[index];
 }
 
+/// The lanes below `count` swap two registers.
+__kernel void swap(__global int *out, int count) {
+  int first = THREAD, second = 1000 + THREAD;
+  if (THREAD < count) __asm__ volatile("v_swap_b32 %0, %1" : "+v"(first), "+v"(second));
+  out[THREAD] = first;
+  out[64 + THREAD] = second;
+}
+
+/// Copies a register where lanes meet: once EXEC is restored or, as LLVM at times does, before.
+#ifdef __GFX9__
+#define BRANCH "s_and_saveexec_b64 %3, vcc\n\ts_cbranch_execz "
+#define RESTORE "\n\ts_or_b64 exec, exec, %3"
+#define COMPARE "v_cmp_gt_u32 vcc, %2, %0"
+#define ADD_TO "v_add_u32 %0, 100, %0"
+typedef long mask;
+#else
+#define BRANCH "s_and_saveexec_b32 %3, vcc_lo\n\ts_cbranch_execz "
+#define RESTORE "\n\ts_or_b32 exec_lo, exec_lo, %3"
+#define COMPARE "v_cmp_gt_u32 vcc_lo, %2, %0"
+#define ADD_TO "v_add_nc_u32 %0, 100, %0"
+typedef int mask;
+#endif
+#define MEET(NAME, JOIN)                                                                                                    \
+  __kernel void NAME(__global int *out, int count) {                                                                        \
+    int value = THREAD, copy = -1;                                                                                          \
+    mask saved;                                                                                                             \
+    __asm__ volatile(COMPARE "\n\t" BRANCH #NAME "_meet\n\t" ADD_TO "\n" #NAME "_meet:" JOIN          \
+                     : "+v"(value), "+v"(copy), "+s"(count), "=&s"(saved) : : "vcc", "scc");                                  \
+    out[THREAD] = copy;                                                                                                     \
+  }
+MEET(copy_behind, RESTORE "\n\tv_mov_b32 %1, %0")
+MEET(copy_before, "\n\tv_mov_b32 %1, %0" RESTORE)
+
 /// Of four waves of 64 lanes, the first does not come.
 __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void missed_barrier(__global int *out) {
   if (THREAD < 64) return;

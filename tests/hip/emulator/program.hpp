@@ -53,6 +53,7 @@ enum class work : std::uint8_t {
   set_counter,
   swap_counter,
   copy,
+  swap,
   matrix
 };
 

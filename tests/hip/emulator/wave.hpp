@@ -94,6 +94,7 @@ class wave {
   void read_transposed(const instruction& what);
   void move_counter(const instruction& what);
   void copy(const instruction& what);
+  void swap(const instruction& what);
   void execute_matrix(const instruction& what);
   [[nodiscard]] bool branches(const instruction& what) const;
 

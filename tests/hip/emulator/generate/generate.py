@@ -306,7 +306,7 @@ def main():
     for place, (name, like, text) in LACKING.get(family, {}).items():
         op = next(one for one in index if one.name == like and type(one).__name__ == place[0] + "Op")
         lacking[place] = len(kinds)
-        kinds.append(Kind(type(place[0] + "Op", (), {"name": name})(), text, operands[op], family, handlers))
+        kinds.append(Kind(type(place[0] + "Op", (), {"name": name})(), text, operands.get(op, {}), family, handlers))
     fields = fields_of_kinds_hpp()
     index_of = {cls.__name__: at for at, cls in enumerate(order + variants)}
     tables, rows = [], []

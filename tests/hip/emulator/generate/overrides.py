@@ -3,11 +3,14 @@
 
 import re
 
-# What gfx90a has and the tables, which are of its successors, lack: by encoding and opcode, with the kind whose operands it has.
-# It rounds the product, and denormal numbers are flushed.
+# What gfx90a has and the tables, which are of its successors, lack: by encoding and opcode, with the kind whose operands it has,
+# and its pseudocode.
 LACKING = {
     "cdna": {
-        ("VOP3", 449): ("V_MAD_F32", "V_FMA_F32_E64", "D0.f32 = flush(flush(flush(S0.f32) * flush(S1.f32)) + flush(S2.f32))")
+        # It rounds the product, and denormal numbers are flushed.
+        ("VOP3", 449): ("V_MAD_F32", "V_FMA_F32_E64", "D0.f32 = flush(flush(flush(S0.f32) * flush(S1.f32)) + flush(S2.f32))"),
+        # Of the cache, which is not emulated: decode.cpp.
+        ("MUBUF", 63): ("BUFFER_WBINVL1_VOL", "BUFFER_INV", None),
     },
 }
 
