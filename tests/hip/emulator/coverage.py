@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Says how much of what is shipped was emulated: coverage.py <kernels> <architecture> <counts> <least> <operator>...
 
-Reads what the emulator and the tests wrote of their runs. Fails where less than <least> per cent of the variants were
-run, each with all of its kernels.
+Reads what the emulator and the tests wrote of their runs, and names the tests that failed. Fails where less than <least>
+per cent of the variants were run, each with all of its kernels.
 """
 
 import json
@@ -33,12 +33,27 @@ def variants_of(operator, data, architecture):
     ]
 
 
+def endings(counts, operators):
+    """The tests that did not pass, each with how it ended."""
+    found = {}
+    for operator in ("shipped", *operators):
+        file = counts / f"{operator}.status"
+        ending = file.read_text(encoding="utf-8").strip() if file.exists() else "did not run to its end"
+        if ending != "passed":
+            found[operator] = ending
+    return found
+
+
 def main():
     data, architecture, counts = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
     least, operators = float(sys.argv[4]) / 100, sys.argv[5:]
     shipped = [one for operator in operators for one in variants_of(operator, data, architecture)]
     if not shipped:
         print(f"skipped: no kernels for {architecture}")
+        return 77
+    not_passed = endings(counts, operators)
+    if len(not_passed) == len(operators) + 1 and set(not_passed.values()) == {"did not run to its end"}:
+        print(f"skipped: no test of {architecture} ran")
         return 77
     seen = {"kernel": set(), "variant": set(), "instruction": set(), "occurs": set()}
     for operator in ("shipped", *operators):
@@ -54,6 +69,8 @@ def main():
         f"{len(kernels & seen['kernel'])} of {len(kernels)} kernels, "
         f"{len(run)} of {len(occurring)} kinds of instruction that occur in what is shipped"
     )
+    for operator, ending in not_passed.items():
+        print(f"emulator.{architecture}.{operator}: {ending}")
     print("kinds of instruction not run:", " ".join(sorted(occurring - run)) or "none")
     for operator, name, launched in missing:
         print(f"not run: {operator} {name}", *sorted({kernel for _, kernel in launched - seen["kernel"]}))
