@@ -684,6 +684,8 @@ class ExecMask(unittest.TestCase):
         )
         wide = self.RESTORE.replace("_b32 exec_lo, exec_lo, s10", "_b64 exec, exec, s[10:11]")
         self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n", self.COPY, wide), copy)
+        turn = "\ts_and_not1_saveexec_b32 s10, s10\n"
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n", self.COPY, turn), copy)
         # Where the branch over a few instructions is left out, and where those of the branch lie elsewhere.
         short = self.BRANCH.replace("\ts_cbranch_execz .LBB0_2\n", "")
         self.assertEqual(self.found(short, "; %bb.2:\n", self.COPY, self.RESTORE), copy)
@@ -696,6 +698,9 @@ class ExecMask(unittest.TestCase):
         # A branch that ends as the join begins, and goes on behind it.
         self.assertEqual(self.found("\ts_branch .LBB0_7\n.LBB0_9:\n", self.COPY, self.RESTORE), [])
         self.assertEqual(self.found("\ts_and_saveexec_b32 s10, vcc_lo\n; %bb.1:\n", self.COPY, self.RESTORE), [])
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n", self.COPY, "\ts_and_saveexec_b32 s10, s10\n"), [])
+        self.assertEqual(self.found(self.BRANCH, ".LBB0_2:\n", self.COPY, "\ts_or_saveexec_b32 s10, -1\n"), [])
+        self.assertEqual(self.found("\ts_setpc_b64 s[0:1]\n.LBB0_9:\n", self.COPY, self.RESTORE), [])
         self.assertEqual(self.found("\ts_mov_b32 exec_lo, s1\n; %bb.1:\n", self.COPY, self.RESTORE), [])
 
     def test_triton_compiles_with_other_registers_until_it_is_right(self):
