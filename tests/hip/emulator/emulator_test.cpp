@@ -288,6 +288,20 @@ TEST_CASE("lanes swap registers under their mask") {
   }
 }
 
+TEST_CASE("a scalar register is compared with a constant") {
+  if (device()->properties().arch.rfind("gfx12", 0) == 0) return;  // has no such instruction
+  for (const int value : {-8, -7, -6, 0, 65528, 65529, 65530}) {
+    INFO(value);
+    buffer<int> out{std::vector<int>(256, -1)};
+    REQUIRE(problem_of("compare", 1, 64, out.data(), value).empty());
+    const auto found = out.values();
+    CHECK((found[0] == 1) == (value < -7));
+    CHECK((found[64] == 1) == (value == -7));
+    CHECK((found[128] == 1) == (static_cast<unsigned>(value) >= 0xfff9U));
+    CHECK((found[192] == 1) == (value != 0xfff9));
+  }
+}
+
 TEST_CASE("what runs where lanes meet before EXEC is restored is refused") {
   buffer<int> out{std::vector<int>(64)};
   REQUIRE(problem_of("copy_behind", 1, 64, out.data(), 20).empty());

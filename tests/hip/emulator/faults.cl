@@ -133,6 +133,23 @@ __kernel void swap(__global int *out, int count) {
   out[64 + THREAD] = second;
 }
 
+#ifndef __GFX12__
+/// A scalar register with a constant of 16 bits.
+#define COMPARE_WITH(NAME, CONSTANT) \
+  __asm__ volatile("s_cmpk_" NAME " %1, " CONSTANT "\n\ts_cselect_b32 %0, 1, 0" : "=s"(found) : "s"(value) : "scc")
+__kernel void compare(__global int *out, int value) {
+  int found;
+  COMPARE_WITH("lt_i32", "-7");
+  out[THREAD] = found;
+  COMPARE_WITH("eq_i32", "-7");
+  out[64 + THREAD] = found;
+  COMPARE_WITH("ge_u32", "0xfff9");
+  out[128 + THREAD] = found;
+  COMPARE_WITH("lg_u32", "0xfff9");
+  out[192 + THREAD] = found;
+}
+#endif
+
 /// Copies a register where lanes meet: once EXEC is restored or, as LLVM at times does, before.
 #ifdef __GFX9__
 #define BRANCH "s_and_saveexec_b64 %3, vcc\n\ts_cbranch_execz "

@@ -20,6 +20,11 @@ def corrected(name, text, family):
         # An exception that is not taken, and other names of what the older families have.
         text = re.sub(r"if [^\n]* then\nTRAPSTS\.INVALID = 1\nendif;\n?", "", text)
         text = re.sub(r"\bv_(max|min)(3?)_num_f", r"v_\1\2_f", text)
+    if match := re.match(r"S_CMPK_(EQ|LG|GT|GE|LT|LE)_([IU])32", name):
+        # The register is where others have their result, and the constant's name differs from family to family.
+        operator = {"EQ": "==", "LG": "!=", "GT": ">", "GE": ">=", "LT": "<", "LE": "<="}[match.group(1)]
+        constant = "32'I(signext(SIMM16.i16))" if match.group(2) == "I" else "32'U(SIMM16.u16)"
+        return f"SCC = D0.{match.group(2).lower()}32 {operator} {constant}"
     if name.startswith("V_DIV_SCALE_F"):
         bits = name[len("V_DIV_SCALE_F") :][:2]
         # What is not scaled passes.
