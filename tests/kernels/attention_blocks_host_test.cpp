@@ -102,7 +102,8 @@ TEST_CASE("attention under a block mask: what is seen of equal keys, and zeros w
     for (std::size_t h = 0; h < 2; ++h) {
       for (std::size_t i = 0; i < 300; ++i) {
         const double keys = i < 128 ? 32 : i < 256 ? 128 : 0;  // 8 of each word; all; none
-        const double expected = keys > 0 ? 16 * 0.25 / 4 + std::log(keys) : -INFINITY;
+        const double expected =
+            keys > 0 ? 16 * 0.25 / 4 + std::log(keys) : -std::numeric_limits<double>::infinity();
         const auto lse = static_cast<double>(each.lse[h * 300 + i]);
         if (std::isinf(expected)) {
           REQUIRE(lse == expected);

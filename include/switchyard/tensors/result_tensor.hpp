@@ -61,12 +61,12 @@ class result_finder {
       if constexpr (requires { Operator::call.name; })
         visit_all(typename std::remove_cvref_t<decltype(Operator::call)>::views_type{});
       if constexpr (requires { Operator::described.count; }) {
-        Operator::described.for_each([this]<class Option>(std::string_view /*meaning*/) {
+        Operator::described.for_each([&]<class Option>(std::string_view /*meaning*/) {
           if constexpr (Option::is_tensor) add<typename Option::view>();
         });
       }
     }
-    Operator::fields.for_each([this]<auto Member>() { require<Member>(); });
+    Operator::fields.for_each([&]<auto Member>() { require<Member>(); });
     out = std::move(found_);
     return std::move(unknown_);
   }
