@@ -214,7 +214,7 @@ TEST_CASE("a metrics file is written at an interval, also when a thread reads it
   bool is_seen = false;
   for (int i = 0; i < 5000 && !is_seen; ++i) {
     const std::string text = read_text(path);
-    REQUIRE(count_of(text, "# TYPE ") == 16);
+    REQUIRE(count_of(text, "# TYPE ") == 21);
     REQUIRE(text.ends_with("\n"));
     is_seen = contains(text, "switchyard_plans_total{operator=\"stamp\"} 1\n");
     std::this_thread::sleep_for(std::chrono::milliseconds{1});

@@ -507,8 +507,9 @@ void add_mask_tensors(const auto& a, std::vector<spanned>& out) {
     std::int64_t product = 0;
     return __builtin_mul_overflow(x, y, &product) ? INT64_MAX : product;
   };
-  const auto add = [&](const std::int32_t* counts, const std::int32_t* list, const std::int32_t* bits,
-                       std::int64_t rows, std::int64_t columns) {
+  // By reference: what is read stands for the field, not for its value.
+  const auto add = [&](const std::int32_t* const& counts, const std::int32_t* const& list,
+                       const std::int32_t* const& bits, std::int64_t rows, std::int64_t columns) {
     const auto lists = [&](std::int64_t each) {
       return dimensions{{a.mask_batch, times(a.mask_heads, times(rows, each))},
                         {a.mask_heads, times(rows, each)},

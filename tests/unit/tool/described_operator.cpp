@@ -60,10 +60,10 @@ TEST_CASE("an operator is learned from a manifest", "[tool]") {
 TEST_CASE("a description says which axes are implied", "[tool]") {
   const auto described =
       switchyard::tool::to_json(switchyard::describe<switchyard::operators::attention_forward>());
-  CHECK(described["implied"].dump() == R"({"kv_dtype":"dtype"})");
+  CHECK(described["implied"].dump() == R"({"kv_dtype":"dtype","block_masked":"false"})");
   described_operator read{"attention_forward"};
   read.read(switchyard::json_place{json::parse(described.dump()), "attention_forward.json"});
-  REQUIRE(read.get().implied.size() == 1);
+  REQUIRE(read.get().implied.size() == 2);
   CHECK(read.get().implied[0].axis == "kv_dtype");
   CHECK(read.get().implied[0].like == "dtype");
   CHECK_FALSE(
