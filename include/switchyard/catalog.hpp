@@ -200,6 +200,7 @@ class catalog final : public state_source {
   [[nodiscard]] live_report live();
 
   /// Reads the events of timed calls that are over, as a watching catalog does at each look.
+  ///     files.poll_live();
   void poll_live();
 
   /// What comparisons found, as tuning tables: the rows of an operator on a device, with times that were

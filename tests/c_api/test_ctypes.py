@@ -19,9 +19,9 @@ from binding import Accept, AllOptions, Description, Options, Tensor, arguments,
 
 F32, I32 = 2, 7
 OPERATORS = {
-    "attention_forward": 22,
+    "attention_forward": 23,
     "attention_decode": 20,
-    "attention_backward": 21,
+    "attention_backward": 22,
     "attention_dropout_mask": 5,
     "rotary": 15,
     "softmax": 4,

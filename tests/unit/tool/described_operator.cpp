@@ -64,8 +64,10 @@ TEST_CASE("a description says which axes are implied", "[tool]") {
   described_operator read{"attention_forward"};
   read.read(switchyard::json_place{json::parse(described.dump()), "attention_forward.json"});
   REQUIRE(read.get().implied.size() == 2);
-  CHECK(read.get().implied[0].axis == "kv_dtype");
-  CHECK(read.get().implied[0].like == "dtype");
+  CHECK(read.get().implied[0].axis == "block_masked");
+  CHECK(read.get().implied[0].like == "false");
+  CHECK(read.get().implied[1].axis == "kv_dtype");
+  CHECK(read.get().implied[1].like == "dtype");
   CHECK_FALSE(
       switchyard::tool::to_json(switchyard::describe<switchyard::operators::rotary>()).contains("implied"));
 }
