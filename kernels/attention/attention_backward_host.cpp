@@ -359,41 +359,11 @@ struct key_sums {
   }
 };
 
-template <class Element>
-void attention_backward_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
-                             std::int32_t block_n, const float* delta) {
-  const attention_arguments f = forward_of(a);
-  const std::int64_t pair = this_block.index.y;
-  const sequence s{f, pair / a.heads_kv};
-  const std::int64_t head_kv = pair % a.heads_kv;
-  const std::int64_t begin = std::int64_t{this_block.index.x} * block_n;
-  const key_range tile{begin, std::min(begin + block_n, s.keys)};
-  if (tile.begin >= tile.end) return;
-
-  arena memory{this_block.scratch};
-  key_tile<Element> keys{memory, f, block_n};
-  row_tile<Element> tile_of_rows{memory, f, block_m};
-  score_tile scores{memory, block_m, block_n};
-  key_sums<Element> sums{memory, a, tile.end - tile.begin, block_m, block_n};
-  scores.clear(block_m);
-
-  keys.read(f, s, head_kv, tile);
-  const std::int64_t all = s.queries * (a.heads / a.heads_kv);
-  for (std::int64_t n = 0; n * block_m < all; ++n) {
-    const row_range rows{f, pair, n, block_m};
-    const key_range seen = rows.visible();
-    if (seen.end <= tile.begin || seen.begin >= tile.end) continue;
-    tile_of_rows.read(a, rows, delta);
-    scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false);
-    sums.add(rows, tile_of_rows, scores);
-  }
-  sums.write(s, head_kv, tile.begin);
-}
-
-/// The same under a block mask. block_m and block_n divide 128.
-template <class Element>
-void attention_backward_block_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
-                                   std::int32_t block_n, const float* delta) {
+/// dk and dv of a tile of keys. `visit` is given the tile, and what adds rows that see some of it; under a
+/// block mask with the bits of their block and its first query.
+template <class Element, class Visit>
+void sum_keys(const block& this_block, const backward_arguments& a, std::int32_t block_m,
+              std::int32_t block_n, const float* delta, const Visit& visit) {
   const attention_arguments f = forward_of(a);
   const sequence s{f, this_block.index.y / a.heads_kv};
   const std::int64_t head_kv = this_block.index.y % a.heads_kv;
@@ -409,30 +379,56 @@ void attention_backward_block_keys(const block& this_block, backward_arguments a
   scores.clear(block_m);
 
   keys.read(f, s, head_kv, tile);
-  const std::int64_t group = a.heads / a.heads_kv;
-  const std::int64_t block_k = 32 * a.mask_words;
-  for (std::int64_t h = head_kv * group; h < (head_kv + 1) * group; ++h) {
-    const block_lists lists{a, s.batch, h};
-    lists.visit_queries(tile.begin / block_k, block_m, [&](key_range queries, const key_bits& of_rows) {
-      const row_range rows = row_range::of_rows(f, s.batch, h, queries);
-      const key_bits bits{of_rows.words, of_rows.stride, tile.begin % block_k};
-      tile_of_rows.read(a, rows, delta);
-      scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false, bits,
-                     queries.begin - of_rows.first);
-      sums.add(rows, tile_of_rows, scores);
-    });
-  }
+  visit(f, s, head_kv, tile,
+        [&](const row_range& rows, const key_bits& bits = {}, std::int64_t first_query = 0) {
+          tile_of_rows.read(a, rows, delta);
+          scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false, bits, first_query);
+          sums.add(rows, tile_of_rows, scores);
+        });
   sums.write(s, head_kv, tile.begin);
 }
 
 template <class Element>
-void attention_backward_queries(const block& this_block, backward_arguments a, std::int32_t block_m,
-                                std::int32_t block_n, const float* delta) {
-  const attention_arguments f = forward_of(a);
-  // The last tiles first: under a causal mask they are the longest.
-  const row_range rows{f, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
-                       block_m};
+void attention_backward_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
+                             std::int32_t block_n, const float* delta) {
+  sum_keys<Element>(this_block, a, block_m, block_n, delta,
+                    [&](const attention_arguments& f, const sequence& s, std::int64_t /*head_kv*/,
+                        key_range tile, const auto& add) {
+                      const std::int64_t all = s.queries * (a.heads / a.heads_kv);
+                      for (std::int64_t n = 0; n * block_m < all; ++n) {
+                        const row_range rows{f, this_block.index.y, n, block_m};
+                        const key_range seen = rows.visible();
+                        if (seen.end > tile.begin && seen.begin < tile.end) add(rows);
+                      }
+                    });
+}
+
+/// The same under a block mask. block_m and block_n divide 128.
+template <class Element>
+void attention_backward_block_keys(const block& this_block, backward_arguments a, std::int32_t block_m,
+                                   std::int32_t block_n, const float* delta) {
+  sum_keys<Element>(
+      this_block, a, block_m, block_n, delta,
+      [&](const attention_arguments& f, const sequence& s, std::int64_t head_kv, key_range tile,
+          const auto& add) {
+        const std::int64_t group = a.heads / a.heads_kv;
+        const std::int64_t block_k = 32 * a.mask_words;
+        for (std::int64_t h = head_kv * group; h < (head_kv + 1) * group; ++h) {
+          const block_lists lists{a, s.batch, h};
+          lists.visit_queries(tile.begin / block_k, block_m, [&](key_range queries, const key_bits& of_rows) {
+            add(row_range::of_rows(f, s.batch, h, queries),
+                key_bits{of_rows.words, of_rows.stride, tile.begin % block_k}, queries.begin - of_rows.first);
+          });
+        }
+      });
+}
+
+/// dq of rows. `visit` is given what adds a tile of keys; under a block mask with its bits.
+template <class Element, class Visit>
+void sum_queries(const block& this_block, const backward_arguments& a, const row_range& rows,
+                 std::int32_t block_m, std::int32_t block_n, const float* delta, const Visit& visit) {
   if (rows.count() <= 0) return;
+  const attention_arguments& f = rows.a;
   const std::int64_t stride = round_up(a.head_dim, panel);
   const std::int64_t padded = row_tile<Element>::padded(rows.count());
 
@@ -445,20 +441,32 @@ void attention_backward_queries(const block& this_block, backward_arguments a, s
   std::fill_n(dq, padded * stride, 0.0F);
 
   tile_of_rows.read(a, rows, delta);
-  const key_range all = rows.visible();
-  for (std::int64_t j = all.begin; j < all.end; j += block_n) {
-    const key_range tile{j, std::min(j + block_n, all.end)};
+  visit([&](key_range tile, const key_bits& bits = {}, std::int64_t first_query = 0) {
     keys.read(f, rows.s, rows.head_kv, tile);
-    scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false);
+    scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false, bits, first_query);
     pack_values(keys.k_rows, tile.end - tile.begin, a.head_dim, packed);
     multiply_all<into::added>(scores.slopes, block_n, padded, packed, tile.end - tile.begin, a.head_dim, dq,
                               stride);
-  }
+  });
   for (std::int64_t r = 0; r < rows.count(); ++r) {
     write_floats(dq + r * stride, a.head_dim, a.scale,
                  row_of(static_cast<Element*>(a.dq), a.cu_seqlens_q != nullptr, rows.s, rows.head(r),
                         rows.query(r), a.dq_stride_batch, a.dq_stride_head, a.dq_stride_token));
   }
+}
+
+template <class Element>
+void attention_backward_queries(const block& this_block, backward_arguments a, std::int32_t block_m,
+                                std::int32_t block_n, const float* delta) {
+  const attention_arguments f = forward_of(a);
+  // The last tiles first: under a causal mask they are the longest.
+  const row_range rows{f, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
+                       block_m};
+  sum_queries<Element>(this_block, a, rows, block_m, block_n, delta, [&](const auto& add) {
+    const key_range all = rows.visible();
+    for (std::int64_t j = all.begin; j < all.end; j += block_n)
+      add(key_range{j, std::min(j + block_n, all.end)});
+  });
 }
 
 /// The same under a block mask: rows of one head. The grid is [tiles of rows, batch * heads]; block_m and
@@ -471,34 +479,13 @@ void attention_backward_block_queries(const block& this_block, backward_argument
   const row_range rows =
       row_range::of_head(f, this_block.index.y / a.heads, head,
                          std::int64_t{this_block.grid.x} - 1 - this_block.index.x, block_m);
-  if (rows.count() <= 0) return;
-  const std::int64_t stride = round_up(a.head_dim, panel);
-  const std::int64_t padded = row_tile<Element>::padded(rows.count());
-
-  arena memory{this_block.scratch};
-  key_tile<Element> keys{memory, f, block_n};
-  row_tile<Element> tile_of_rows{memory, f, block_m};
-  score_tile scores{memory, block_m, block_n};
-  auto* packed = memory.take<float>(block_n * stride);
-  auto* dq = memory.take<float>(row_tile<Element>::padded(block_m) * stride);
-  std::fill_n(dq, padded * stride, 0.0F);
-
-  tile_of_rows.read(a, rows, delta);
-  const std::int64_t query_block = rows.begin / a.mask_block_q;
-  const block_lists lists{a, rows.s.batch, head};
-  lists.visit_keys(query_block, block_n, [&](key_range tile, const key_bits& bits) {
-    keys.read(f, rows.s, rows.head_kv, tile);
-    scores.compute(rows, tile_of_rows, tile, keys.keys, keys.values, false, bits,
-                   query_block * a.mask_block_q);
-    pack_values(keys.k_rows, tile.end - tile.begin, a.head_dim, packed);
-    multiply_all<into::added>(scores.slopes, block_n, padded, packed, tile.end - tile.begin, a.head_dim, dq,
-                              stride);
+  sum_queries<Element>(this_block, a, rows, block_m, block_n, delta, [&](const auto& add) {
+    const std::int64_t query_block = rows.begin / a.mask_block_q;
+    const block_lists lists{a, rows.s.batch, head};
+    lists.visit_keys(query_block, block_n, [&](key_range tile, const key_bits& bits) {
+      add(tile, bits, query_block * a.mask_block_q);
+    });
   });
-  for (std::int64_t r = 0; r < rows.count(); ++r) {
-    write_floats(dq + r * stride, a.head_dim, a.scale,
-                 row_of(static_cast<Element*>(a.dq), false, rows.s, head, rows.query(r), a.dq_stride_batch,
-                        a.dq_stride_head, a.dq_stride_token));
-  }
 }
 
 /// Blocks: keys, fastest, times rows or 1; heads or 1; batch entries or 1.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Attention backward on Hopper with the same bits in every run: the blocks of keys that see a tile of queries
 // add to its dq in a fixed order. Each tile has a number in memory, how many have added; a block waits for
-// its own. A thread of its own adds, so the warpgroups that multiply wait only where two steps come before
-// it.
+// its own. One thread of each block does the adding; the warpgroups wait for it only where it is a step
+// behind.
 //
 // Under a causal mask the later keys come first, which reach a tile of queries first; FlashAttention-4 takes
-// them in that order as well. Blocks are given out in the order in which they add, so none waits for one that
-// nobody has.
+// them in that order as well. Blocks are dealt in the order in which they add: none waits for one that no SM
+// has begun.
 #pragma once
 
 #include "hopper_backward_tiles.hpp"

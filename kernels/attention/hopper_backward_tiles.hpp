@@ -172,8 +172,9 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
   return true;
 }
 
-/// Tiles to who asks: heads in sections, and those tiles first that causal masks leave most queries; where
-/// sums are ordered, those that are to add first. A tile waits only for tiles that were given before it.
+/// Tiles to who asks: heads in sections, and those tiles first that causal masks leave most queries. Where
+/// sums are ordered, those first that add first; a block then takes its next tile only when it begins with
+/// it, since later tiles wait for it.
 template <class Shape>
 struct key_tiles {
   const backward_problem& p;

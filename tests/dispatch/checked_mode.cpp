@@ -22,6 +22,7 @@
 #include <switchyard/tune/measuring/forwarding_driver.hpp>
 
 #include "catch.hpp"
+#include "every_argument.hpp"
 #include "test_disk.hpp"
 
 namespace checked_mode {
@@ -83,28 +84,14 @@ typename Operator::arguments on_device(typename Operator::arguments a) {
   return a;
 }
 
-/// A variant that takes every argument in order.
-template <class Operator>
-json plain_variant() {
-  json names = json::array();
-  for (const auto& field : sy::describe<Operator>().fields) names.push_back(std::string{field.name});
-  return {{"id", "only"},
-          {"launches",
-           {{{"blob", "nothing.so"},
-             {"kernel", "nothing_" + std::string{Operator::name}},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", names}}}}};
-}
-
 /// The files of an operator for the CPU, and for the GPU above.
 template <class Operator>
 struct written_files {
   disk host;
   disk gpu;
   written_files() {
-    host.put_manifest(Operator::name, {plain_variant<Operator>()});
-    gpu.put_manifest(Operator::name, {plain_variant<Operator>()});
+    host.put_manifest(Operator::name, {variant_of_all<Operator>()});
+    gpu.put_manifest(Operator::name, {variant_of_all<Operator>()});
     json manifest = json::parse(read_text(gpu.manifest_path(Operator::name)));
     manifest["target"] = {{"backend", "cuda"}, {"arch", "sm_90"}};
     gpu.write(gpu.manifest_path(Operator::name), manifest.dump());

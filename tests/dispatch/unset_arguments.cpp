@@ -13,6 +13,7 @@
 #include <switchyard/operators/softmax.hpp>
 
 #include "catch.hpp"
+#include "every_argument.hpp"
 #include "test_disk.hpp"
 
 namespace {
@@ -20,20 +21,6 @@ namespace {
 using namespace test;
 using sy::operators::attention_forward;
 using sy::operators::rotary;
-
-/// A variant that takes every argument in order.
-template <class Operator>
-json variant_of_all() {
-  json names = json::array();
-  for (const auto& field : sy::describe<Operator>().fields) names.push_back(std::string{field.name});
-  return {{"id", "only"},
-          {"launches",
-           {{{"blob", "nothing.so"},
-             {"kernel", "nothing_" + std::string{Operator::name}},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", names}}}}};
-}
 
 /// What a call is refused with after it was made twice with all that it needs.
 template <class Operator>
