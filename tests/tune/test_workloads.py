@@ -28,6 +28,7 @@ DECODE = [
     "seqlen_q=1,3",
     "seqlen_k=100",
 ]
+MASKED = ["block_masked=true", "mask=none", "seqlen_q=150", "seqlen_k=300"]
 ROWS = [TYPES, "rows=1,37", "columns=100,1024"]
 CALLS = [
     [*ROTARY, "style=half,interleaved", "inverse=true,false", "heads_kv=0,2", "in_place=true,false"],
@@ -49,8 +50,8 @@ CALLS = [
     [*BACKWARD, "window=true,false", "biased=true", "with_dbias=true,false", "alibi=true,false"],
     [*BACKWARD, "packed_q=true", "packed_k=true", "with_dlse=true", "dropout=true,false", "soft_capped=true,false"],
     [*BACKWARD, "seqlen_q=600", "seqlen_k=700", "dtype=bf16"],  # by a smaller problem
-    [*FORWARD[:-1], "seqlen_q=150", "seqlen_k=300", "block_masked=true", "mask=none", "mask_kind=0,1,2,3,4,5", "with_lse=true"],
-    [*BACKWARD[:-1], "seqlen_q=150", "seqlen_k=300", "block_masked=true", "mask=none", "mask_kind=0,1,5", "with_dlse=true"],
+    *([*FORWARD, *MASKED, "with_lse=true", "with", f"mask_kind={kind}"] for kind in range(6)),
+    *([*BACKWARD, *MASKED, "with_dlse=true", "with", f"mask_kind={kind}"] for kind in (0, 1, 5)),
     [*DECODE, "kv=dense,paged", "with_lse=true,false"],
     [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],
     [*DECODE, "alibi=true,false", "soft_capped=true,false", "mask=none"],
