@@ -110,11 +110,11 @@ void give(const std::string& from, char* text, std::size_t capacity, std::size_t
   if (count > 0) require(ranges, "ranges");
   std::vector<sy::axis_span> out;
   for (std::size_t i = 0; i < count; ++i) {
-    const switchyard_range& each = ranges[i];
+    const switchyard_range& range = ranges[i];
     const std::string name = "ranges[" + std::to_string(i) + "]";
-    if (each.size < sizeof each) named_arguments::fail_size(name, "switchyard_range", each.size);
-    require(each.axis, (name + ".axis").c_str());
-    out.push_back({each.axis, each.first, each.last});
+    if (range.size < sizeof range) named_arguments::fail_size(name, "switchyard_range", range.size);
+    require(range.axis, (name + ".axis").c_str());
+    out.push_back({range.axis, range.first, range.last});
   }
   return out;
 }
@@ -234,24 +234,24 @@ int switchyard_count(const switchyard_catalog* catalog, const char* operator_nam
     require(catalog, "catalog");
     const std::string_view wanted = find(operator_name).description->name;
     switchyard_counters found{};
-    for (const sy::operator_counters& each : catalog->of.counters().operators) {
-      if (each.name != wanted) continue;
+    for (const sy::operator_counters& counted : catalog->of.counters().operators) {
+      if (counted.name != wanted) continue;
       found = {0,
-               each.plans,
-               each.displaced_plans,
-               each.passed_over,
-               each.loads,
-               each.failed_loads,
-               each.replacements,
-               each.refused_replacements,
-               each.unprepared_plans,
-               each.unprepared_loads,
-               each.unprepared_fallbacks,
-               each.refused_calls,
+               counted.plans,
+               counted.displaced_plans,
+               counted.passed_over,
+               counted.loads,
+               counted.failed_loads,
+               counted.replacements,
+               counted.refused_replacements,
+               counted.unprepared_plans,
+               counted.unprepared_loads,
+               counted.unprepared_fallbacks,
+               counted.refused_calls,
                0,
                {}};
-      for (const sy::counted_code& error : each.errors) found.errors += error.count;
-      std::copy(each.choices.begin(), each.choices.end(), found.choices);
+      for (const sy::counted_code& error : counted.errors) found.errors += error.count;
+      std::copy(counted.choices.begin(), counted.choices.end(), found.choices);
     }
     fill(out, found, "switchyard_counters");
   });

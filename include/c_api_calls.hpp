@@ -30,9 +30,9 @@ class named_arguments {
     if (count > most)
       fail(std::string{op} + ": a call has at most 64 arguments, not " + std::to_string(count));
     if (count > 0 && first == nullptr) fail(std::string{op} + ": arguments is null");
-    for (const switchyard_argument& each : all_) {
-      if (each.size < sizeof(switchyard_argument)) fail_size(op, "switchyard_argument", each.size);
-      if (each.name == nullptr) fail(std::string{op} + ": an argument has no name");
+    for (const switchyard_argument& argument : all_) {
+      if (argument.size < sizeof(switchyard_argument)) fail_size(op, "switchyard_argument", argument.size);
+      if (argument.name == nullptr) fail(std::string{op} + ": an argument has no name");
     }
   }
 
@@ -89,8 +89,8 @@ class named_arguments {
   }
 
   [[nodiscard]] bool has(std::string_view name) const {
-    for (const switchyard_argument& each : all_) {
-      if (each.name == name) return true;
+    for (const switchyard_argument& argument : all_) {
+      if (argument.name == name) return true;
     }
     return false;
   }

@@ -259,11 +259,11 @@ class catalog final : public state_source {
   reload_report reload(std::int64_t now);
 
   /// Gives one user an operator state of newer contents. The caller holds the use's mutex.
-  void replace(use& each, const operator_files& newer, std::int64_t now, reload_report& report);
+  void replace(use& used, const operator_files& newer, std::int64_t now, reload_report& report);
 
   /// Whether a blob that was missing or cut off is there now, so that a variant can serve which could not: in
   /// the operator state in use, or in one that was refused. The caller holds the use's mutex.
-  [[nodiscard]] static bool have_blobs_come(use& each, reload_report& report);
+  [[nodiscard]] static bool have_blobs_come(use& used, reload_report& report);
 
   /// Takes a variant out of service that a comparison found wrong.
   void deny(const operator_description& op, const device& target, const live_comparison& found);

@@ -139,10 +139,10 @@ SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint(
 
 SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint_of_choices() {
   std::vector<made_choice> choices;
-  for (const auto& each : all_uses()) {
-    const std::scoped_lock lock{each->mutex};
-    if (each->user == nullptr) continue;
-    std::vector<made_choice> of_one = each->user->choices();
+  for (const auto& used : all_uses()) {
+    const std::scoped_lock lock{used->mutex};
+    if (used->user == nullptr) continue;
+    std::vector<made_choice> of_one = used->user->choices();
     std::move(of_one.begin(), of_one.end(), std::back_inserter(choices));
   }
   switchyard::fingerprint out;
@@ -255,11 +255,11 @@ SWITCHYARD_COLD std::vector<std::string> catalog::write_live_tables(const std::s
   const std::string today = digits(static_cast<unsigned>(static_cast<int>(date.year())), 4) + "-" +
                             digits(static_cast<unsigned>(date.month()), 2) + "-" +
                             digits(static_cast<unsigned>(date.day()), 2);
-  for (const live_table& each : format_live_tables(live_->report(), today)) {
-    const std::filesystem::path path = std::filesystem::path{folder} / each.path;
+  for (const live_table& live_file : format_live_tables(live_->report(), today)) {
+    const std::filesystem::path path = std::filesystem::path{folder} / live_file.path;
     std::error_code problem;
     std::filesystem::create_directories(path.parent_path(), problem);  // writing says what is wrong
-    write_file(path.string(), each.text);
+    write_file(path.string(), live_file.text);
     out.push_back(path.string());
   }
   return out;
@@ -272,9 +272,9 @@ SWITCHYARD_COLD live_report catalog::live() {
 
 SWITCHYARD_COLD void catalog::poll_live() {
   if (options_.live.one_in == 0) return;
-  for (const auto& each : all_uses()) {
-    const std::scoped_lock lock{each->mutex};
-    if (each->user != nullptr) each->user->poll_live();
+  for (const auto& used : all_uses()) {
+    const std::scoped_lock lock{used->mutex};
+    if (used->user != nullptr) used->user->poll_live();
   }
 }
 
@@ -400,14 +400,14 @@ SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
   return report;
 }
 
-SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, std::int64_t now,
+SWITCHYARD_COLD void catalog::replace(use& used, const operator_files& newer, std::int64_t now,
                                       reload_report& report) {
   // What was not tried yet, and a blob that came, wait for nothing.
   const std::size_t known = report.changed.size();
-  const bool is_newer = each.version < newer.version;
-  const bool can_serve_more = have_blobs_come(each, report);
-  const bool is_new = report.changed.size() > known || (is_newer && newer.version != each.refused);
-  if (!is_new && !((is_newer || can_serve_more) && now >= each.try_at)) return;
+  const bool is_newer = used.version < newer.version;
+  const bool can_serve_more = have_blobs_come(used, report);
+  const bool is_new = report.changed.size() > known || (is_newer && newer.version != used.refused);
+  if (!is_new && !((is_newer || can_serve_more) && now >= used.try_at)) return;
   // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
   // captured what serves.
   struct counted {
@@ -417,36 +417,36 @@ SWITCHYARD_COLD void catalog::replace(use& each, const operator_files& newer, st
       if (!is_unchanged) generation.fetch_add(1, std::memory_order_release);
     }
   } counts{*generation_};
-  each.untaken = nullptr;
-  std::unique_ptr<operator_state> fresh = make_state(each, newer);
-  const std::shared_ptr<operator_tally> tally = tallies_.of(each.op->name);
-  const bool is_taken = each.user->adopt(std::move(fresh));
+  used.untaken = nullptr;
+  std::unique_ptr<operator_state> fresh = make_state(used, newer);
+  const std::shared_ptr<operator_tally> tally = tallies_.of(used.op->name);
+  const bool is_taken = used.user->adopt(std::move(fresh));
   tally->count(is_taken ? &operator_tally::replacements : &operator_tally::refused_replacements);
   if (is_taken) {
-    each.version = newer.version;
-    each.wait = std::chrono::seconds{1};
+    used.version = newer.version;
+    used.wait = std::chrono::seconds{1};
     return;
   }
   counts.is_unchanged = true;
-  if (!fresh->without_blob().empty()) each.untaken = std::move(fresh);
-  each.try_at = options_.clock() + std::chrono::nanoseconds{each.wait}.count();
-  each.wait = std::min(2 * each.wait, std::chrono::seconds{64});
-  report.refused.push_back(std::string{each.op->name} +
+  if (!fresh->without_blob().empty()) used.untaken = std::move(fresh);
+  used.try_at = options_.clock() + std::chrono::nanoseconds{used.wait}.count();
+  used.wait = std::min(2 * used.wait, std::chrono::seconds{64});
+  report.refused.push_back(std::string{used.op->name} +
                            ": the new files serve none of the calls that the previous ones serve, or need "
                            "kernels that cannot be "
                            "loaded; the previous ones stay in use");
-  if (std::exchange(each.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
+  if (std::exchange(used.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
 }
 
-SWITCHYARD_COLD bool catalog::have_blobs_come(use& each, reload_report& report) {
+SWITCHYARD_COLD bool catalog::have_blobs_come(use& used, reload_report& report) {
   std::vector<const variant*> waiting;
   for (const operator_state* const of :
-       {each.user->in_use(), static_cast<const operator_state*>(each.untaken.get())}) {
+       {used.user->in_use(), static_cast<const operator_state*>(used.untaken.get())}) {
     if (of == nullptr) continue;
     const std::vector<const variant*> found = of->without_blob();
     waiting.insert(waiting.end(), found.begin(), found.end());
   }
-  return each.blobs.look(waiting, report.changed);
+  return used.blobs.look(waiting, report.changed);
 }
 
 SWITCHYARD_COLD std::vector<std::shared_ptr<catalog::use>> catalog::all_uses() {
@@ -457,7 +457,7 @@ SWITCHYARD_COLD std::vector<std::shared_ptr<catalog::use>> catalog::all_uses() {
 SWITCHYARD_COLD std::shared_ptr<catalog::use> catalog::remove(const state_user& user) noexcept {
   const std::scoped_lock lock{mutex_};
   const auto found =
-      std::find_if(uses_.begin(), uses_.end(), [&user](const auto& each) { return each->user == &user; });
+      std::find_if(uses_.begin(), uses_.end(), [&user](const auto& used) { return used->user == &user; });
   if (found == uses_.end()) return nullptr;
   std::shared_ptr<use> out = std::move(*found);
   uses_.erase(found);

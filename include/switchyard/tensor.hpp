@@ -201,7 +201,7 @@ class const_tensor {
   ///     const std::int64_t bytes_of_x = x.count() * size_of(x.dtype());
   [[nodiscard]] constexpr std::int64_t count() const noexcept {
     std::int64_t out = 1;
-    for (const std::int64_t each : extents()) out = detail::checked_product(out, each);
+    for (const std::int64_t extent : extents()) out = detail::checked_product(out, extent);
     return out;
   }
 

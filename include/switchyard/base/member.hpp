@@ -60,7 +60,7 @@ struct element_name {
     static_assert(Index < 100, "an argument that is an array has at most 100 elements");
     std::array<char, member.size() + (Index < 10 ? 3 : 4)> out{};
     std::size_t at = 0;
-    for (const char each : member) out[at++] = each;
+    for (const char character : member) out[at++] = character;
     out[at++] = '[';
     if (Index >= 10) out[at++] = static_cast<char>('0' + Index / 10);
     out[at++] = static_cast<char>('0' + Index % 10);

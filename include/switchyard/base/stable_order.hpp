@@ -30,8 +30,8 @@ template <class Elements, class Before>
   return stable_order(
       static_cast<std::uint32_t>(elements.size()),
       [](const void* of, std::uint32_t a, std::uint32_t b) -> bool {
-        const auto& [each, comes_first] = *static_cast<const both*>(of);
-        return comes_first(each[a], each[b]);
+        const auto& [ordered, comes_first] = *static_cast<const both*>(of);
+        return comes_first(ordered[a], ordered[b]);
       },
       &context);
 }

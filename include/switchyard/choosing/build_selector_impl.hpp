@@ -65,9 +65,9 @@ SWITCHYARD_FUNCTION void selector_builder::add_candidates() {
     const manifest* from;
   };
   std::vector<fitting> fitting_manifests;
-  for (const auto& each : sources_.manifests) {
-    if (const auto fit = target_fit(sources_.device, each->target.backend, each->target.arch)) {
-      fitting_manifests.push_back({*fit, each.get()});
+  for (const auto& file : sources_.manifests) {
+    if (const auto fit = target_fit(sources_.device, file->target.backend, file->target.arch)) {
+      fitting_manifests.push_back({*fit, file.get()});
     }
   }
   const auto fits_better = [](const fitting& a, const fitting& b) { return a.fit > b.fit; };
@@ -92,8 +92,8 @@ SWITCHYARD_FUNCTION void selector_builder::add_candidates() {
 
 SWITCHYARD_FUNCTION bool selector_builder::has_variant(const std::string& id) {
   if (installed_.empty()) {
-    for (const auto& each : sources_.manifests) {
-      for (const variant& variant : each->variants) installed_.insert(variant.id);
+    for (const auto& file : sources_.manifests) {
+      for (const variant& variant : file->variants) installed_.insert(variant.id);
     }
   }
   return installed_.contains(id);

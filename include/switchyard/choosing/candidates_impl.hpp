@@ -40,17 +40,17 @@ SWITCHYARD_FUNCTION bool candidate_pin::applies(problem_view problem) const noex
 SWITCHYARD_FUNCTION bool candidate_set::admissible(std::uint32_t index, problem_view problem,
                                                    unusable_flags unusable) const noexcept {
   if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) return false;
-  const candidate& each = candidates[index];
-  if (!each.fits || !matches(each.variant->type, problem)) return false;
-  for (const std::uint32_t denied : each.denials) {
+  const candidate& found = candidates[index];
+  if (!found.fits || !matches(found.variant->type, problem)) return false;
+  for (const std::uint32_t denied : found.denials) {
     if (matches(denials[denied].type, problem)) return false;
   }
   const evaluation values{problem, device.attributes, {}, nullptr};
-  for (const condition& condition : each.variant->conditions) {
+  for (const condition& condition : found.variant->conditions) {
     const integer_result holds = condition.value.evaluate(values);
     if (holds.why != fault::none || holds.value == 0) return false;
   }
-  return each.fits_problem(values);
+  return found.fits_problem(values);
 }
 
 SWITCHYARD_FUNCTION std::uint32_t candidate_set::first_admissible(const std::vector<std::uint32_t>& list,

@@ -32,8 +32,8 @@ namespace detail {
 
 SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t index, problem_view problem,
                                           unusable_flags unusable) {
-  const candidate& each = from.candidates[index];
-  for (const axis_value& wanted : each.variant->type) {
+  const candidate& refused = from.candidates[index];
+  for (const axis_value& wanted : refused.variant->type) {
     if (problem[wanted.axis] == wanted.value) continue;
     const axis_description& axis = from.op->axes[wanted.axis];
     if (wanted.axis >= from.op->own_axes())
@@ -42,28 +42,29 @@ SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t in
            format_value(axis, problem[wanted.axis]);
   }
   const evaluation values{problem, from.device.attributes, {}, nullptr};
-  if (std::string exceeded = find_exceeded(from.limits, *each.variant); !exceeded.empty()) return exceeded;
+  if (std::string exceeded = find_exceeded(from.limits, *refused.variant); !exceeded.empty()) return exceeded;
   const std::int64_t need =
-      each.max_workspace == choice_limits::any_workspace ? 0 : workspace_need(*each.variant, values);
-  if (need < 0) return find_unfit(from, *each.variant, problem);
-  if (need > each.max_workspace) {
+      refused.max_workspace == choice_limits::any_workspace ? 0 : workspace_need(*refused.variant, values);
+  if (need < 0) return find_unfit(from, *refused.variant, problem);
+  if (need > refused.max_workspace) {
     return "needs " + std::to_string(need) + " bytes of workspace, more than the limit of " +
-           std::to_string(each.max_workspace);
+           std::to_string(refused.max_workspace);
   }
-  if (!each.fits || !each.fits_problem(values)) {
-    for (const expression* shared : each.shared) {
+  if (!refused.fits || !refused.fits_problem(values)) {
+    for (const expression* shared : refused.shared) {
       const fault why = shared->evaluate(values).why;
       if (why != fault::none && why != fault::overflow) return "shared_bytes " + std::string{to_string(why)};
     }
-    return "needs more shared memory than the " + std::to_string(each.max_shared) + " bytes a block can have";
+    return "needs more shared memory than the " + std::to_string(refused.max_shared) +
+           " bytes a block can have";
   }
-  for (const condition& condition : each.variant->conditions) {
+  for (const condition& condition : refused.variant->conditions) {
     const integer_result holds = condition.value.evaluate(values);
     if (holds.why != fault::none)
       return "requires " + condition.text + ", which " + std::string{to_string(holds.why)};
     if (holds.value == 0) return "requires " + condition.text;
   }
-  for (const std::uint32_t denied : each.denials) {
+  for (const std::uint32_t denied : refused.denials) {
     const candidate_denial& denial = from.denials[denied];
     if (matches(denial.type, problem)) {
       return "denied by " + denial.table + (denial.reason.empty() ? "" : ": " + denial.reason);
@@ -84,20 +85,20 @@ SWITCHYARD_COLD std::string find_reason(const selector& from, std::uint32_t inde
 SWITCHYARD_COLD std::int64_t least_workspace_need(const candidate_set& from, problem_view problem,
                                                   unusable_flags unusable) {
   candidate_set unlimited = from;
-  for (candidate& each : unlimited.candidates) each.max_workspace = choice_limits::any_workspace;
+  for (candidate& freed : unlimited.candidates) freed.max_workspace = choice_limits::any_workspace;
   std::int64_t least = -1;
   for (std::uint32_t i = 0; i < unlimited.candidates.size(); ++i) {
-    const variant& each = *unlimited.candidates[i].variant;
-    if (!unlimited.admissible(i, problem, unusable) || !find_unfit(unlimited, each, problem).empty())
+    const variant& tried = *unlimited.candidates[i].variant;
+    if (!unlimited.admissible(i, problem, unusable) || !find_unfit(unlimited, tried, problem).empty())
       continue;
-    const std::int64_t need = workspace_need(each, {problem, from.device.attributes, {}, nullptr});
+    const std::int64_t need = workspace_need(tried, {problem, from.device.attributes, {}, nullptr});
     if (need >= 0 && (least < 0 || need < least)) least = need;
   }
   return least;
 }
 
-[[nodiscard]] inline std::string format_target(const candidate& each) {
-  return each.from->target.backend + " " + each.from->target.arch;
+[[nodiscard]] inline std::string format_target(const candidate& of) {
+  return of.from->target.backend + " " + of.from->target.arch;
 }
 
 /// Time of a candidate in a row, carried to the problem as selection does, or 0.
@@ -133,9 +134,10 @@ SWITCHYARD_COLD explanation explain(const selector& from, problem_view asked, co
     out.manifest = winner.from->path;
     out.max_error = winner.variant->max_error;
     out.reproducible = winner.variant->reproducible;
-    for (const launch& each : winner.variant->launches) {
-      out.launches.push_back(each.is_fill ? "fill of " + winner.variant->workspace[each.fill_workspace].name
-                                          : each.kernel + " of " + each.blob);
+    for (const launch& launch : winner.variant->launches) {
+      out.launches.push_back(launch.is_fill
+                                 ? "fill of " + winner.variant->workspace[launch.fill_workspace].name
+                                 : launch.kernel + " of " + launch.blob);
     }
   }
   if (chosen.group != no_index && chosen.row != no_index) {
@@ -312,9 +314,9 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
     if (differing == fewest && nearest.size() < 3) nearest.push_back({differing, i});
   }
   out += "none of " + std::to_string(count) + " variants serves it. Nearest:";
-  for (const near& each : nearest) {
-    out += " " + from.candidates[each.index].variant->id + " (" +
-           detail::find_reason(from, each.index, problem, unusable) + ");";
+  for (const near& neighbour : nearest) {
+    out += " " + from.candidates[neighbour.index].variant->id + " (" +
+           detail::find_reason(from, neighbour.index, problem, unusable) + ");";
   }
   const std::int64_t least = from.limits.workspace_bytes == choice_limits::any_workspace
                                  ? -1
@@ -323,10 +325,10 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
     return out + " a workspace limit of at least " + std::to_string(least) + " bytes would do";
   }
   bool is_limited = false;
-  for (const near& each : nearest) {
-    is_limited =
-        is_limited || (each.differing == 0 &&
-                       !detail::find_exceeded(from.limits, *from.candidates[each.index].variant).empty());
+  for (const near& neighbour : nearest) {
+    is_limited = is_limited ||
+                 (neighbour.differing == 0 &&
+                  !detail::find_exceeded(from.limits, *from.candidates[neighbour.index].variant).empty());
   }
   return out + " change the call" + (is_limited ? ", its limits" : "") +
          ", or install a variant that serves it";
@@ -335,7 +337,7 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
 SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view problem,
                                             unusable_flags unusable) {
   std::vector<std::string> targets;
-  for (const auto& each : from.manifests) targets.push_back(each->target.backend + " " + each->target.arch);
+  for (const auto& file : from.manifests) targets.push_back(file->target.backend + " " + file->target.arch);
   return explain_failure(from, problem, unusable, {from.candidates.size(), std::move(targets), {}, {}, {}});
 }
 

@@ -40,8 +40,9 @@ class measured_types {
       const std::vector<std::int64_t>& known = values_[wanted.axis];
       if (!known.empty() && std::find(known.begin(), known.end(), wanted.value) == known.end()) return false;
     }
-    return std::all_of(asked.conditions.begin(), asked.conditions.end(),
-                       [&](const condition& each) { return may_hold(each.value, device.attributes); });
+    return std::all_of(asked.conditions.begin(), asked.conditions.end(), [&](const condition& required) {
+      return may_hold(required.value, device.attributes);
+    });
   }
 
  private:
@@ -86,8 +87,8 @@ SWITCHYARD_COLD std::vector<std::uint32_t> find_uncompared(const candidate_set& 
   std::vector<bool> has_time(set.candidates.size());
   for (const std::uint32_t index : listed) has_time[index] = true;
   for (std::uint32_t i = 0; i < set.candidates.size(); ++i) {
-    const variant& each = *set.candidates[i].variant;
-    if (!has_time[i] && !contradict(each.type, type) && !measured.may_serve(each, set.device))
+    const variant& found = *set.candidates[i].variant;
+    if (!has_time[i] && !contradict(found.type, type) && !measured.may_serve(found, set.device))
       out.push_back(i);
   }
   return out;

@@ -45,7 +45,7 @@ class unfit_finder {
 
   [[nodiscard]] bool check_workspace();
 
-  [[nodiscard]] bool check_launch(const launch& each);
+  [[nodiscard]] bool check_launch(const launch& launch);
 
   struct launch_size {
     dim3 block;
@@ -55,7 +55,7 @@ class unfit_finder {
   };
 
   /// What the backend takes of a launch that has blocks.
-  [[nodiscard]] bool check_limits(const launch& each, const launch_size& size, bool knows_grid);
+  [[nodiscard]] bool check_limits(const launch& launch, const launch_size& size, bool knows_grid);
 
   [[nodiscard]] bool check_parameters(const std::vector<parameter>& list);
 

@@ -63,29 +63,29 @@ SWITCHYARD_COLD bool unfit_finder::check_workspace() {
                 std::to_string(memory));
 }
 
-SWITCHYARD_COLD bool unfit_finder::check_launch(const launch& each) {
+SWITCHYARD_COLD bool unfit_finder::check_launch(const launch& launch) {
   launch_size size;
-  const launch_texts& texts = each.texts;
-  if (!read(each.block, "block", texts.block, size.block) ||
-      !read(each.cluster, "cluster", texts.cluster, size.cluster) ||
-      !read(each.shared_bytes, "shared_bytes", texts.shared_bytes, size.shared_bytes))
+  const launch_texts& texts = launch.texts;
+  if (!read(launch.block, "block", texts.block, size.block) ||
+      !read(launch.cluster, "cluster", texts.cluster, size.cluster) ||
+      !read(launch.shared_bytes, "shared_bytes", texts.shared_bytes, size.shared_bytes))
     return false;
   bool is_known = true;
-  for (const expression& extent : each.grid) is_known = is_known && may_evaluate(extent);
-  if (is_known && !read(each.grid, "grid", texts.grid, size.grid)) return false;
-  return check_parameters(each.parameters) && check_limits(each, size, is_known);
+  for (const expression& extent : launch.grid) is_known = is_known && may_evaluate(extent);
+  if (is_known && !read(launch.grid, "grid", texts.grid, size.grid)) return false;
+  return check_parameters(launch.parameters) && check_limits(launch, size, is_known);
 }
 
-SWITCHYARD_COLD bool unfit_finder::check_limits(const launch& each, const launch_size& size,
+SWITCHYARD_COLD bool unfit_finder::check_limits(const launch& launch, const launch_size& size,
                                                 bool knows_grid) {
   if (size.grid.x == 0 || size.grid.y == 0 || size.grid.z == 0) return true;
   if (knows_grid && !fits_backend(device_.backend, size.grid, size.block))
-    return refuse(explain_grid(each.kernel, size.grid, device_.name));
+    return refuse(explain_grid(launch.kernel, size.grid, device_.name));
   const std::uint64_t most = max_block_threads(device_.backend);
   std::uint64_t threads = std::uint64_t{size.block.x} * size.block.y;
   if (most != 0 &&
       (__builtin_mul_overflow(threads, std::uint64_t{size.block.z}, &threads) || threads > most)) {
-    return refuse("kernel '" + each.kernel + "': a block would have " + std::to_string(size.block.x) + "x" +
+    return refuse("kernel '" + launch.kernel + "': a block would have " + std::to_string(size.block.x) + "x" +
                   std::to_string(size.block.y) + "x" + std::to_string(size.block.z) +
                   " threads; a device takes at most " + std::to_string(most));
   }
@@ -94,17 +94,17 @@ SWITCHYARD_COLD bool unfit_finder::check_limits(const launch& each, const launch
 }
 
 SWITCHYARD_COLD bool unfit_finder::check_parameters(const std::vector<parameter>& list) {
-  for (const parameter& each : list) {
-    if (!check_parameters(each.members)) return false;
-    for (const tensor_map_recipe& map : each.map) {
+  for (const parameter& member : list) {
+    if (!check_parameters(member.members)) return false;
+    for (const tensor_map_recipe& map : member.map) {
       if (!check_map(map)) return false;
     }
     // What reads an argument is computed at each call, by other means.
-    if (each.from != parameter::source::integer || each.value.reads_fields()) continue;
-    const integer_result value = each.value.evaluate(values_);
-    if (value.why != fault::none) return refuse_fault("parameter " + each.text, {}, value.why);
-    if (!fits(each.kind, value.value)) {
-      return refuse("parameter " + each.text + " would be " + std::to_string(value.value) +
+    if (member.from != parameter::source::integer || member.value.reads_fields()) continue;
+    const integer_result value = member.value.evaluate(values_);
+    if (value.why != fault::none) return refuse_fault("parameter " + member.text, {}, value.why);
+    if (!fits(member.kind, value.value)) {
+      return refuse("parameter " + member.text + " would be " + std::to_string(value.value) +
                     ", which does not fit");
     }
   }
@@ -158,9 +158,9 @@ SWITCHYARD_COLD choice select_fitting(const selector& from, problem_view asked, 
                                       const std::byte* arguments) {
   const padded_problem padded{*from.op, asked};
   const problem_view problem = padded.view();
-  const auto is_fit = [&](const choice& each) {
-    return each.variant == no_index ||
-           detail::find_unfit(from, *from.candidates[each.variant].variant, problem, arguments).empty();
+  const auto is_fit = [&](const choice& chosen) {
+    return chosen.variant == no_index ||
+           detail::find_unfit(from, *from.candidates[chosen.variant].variant, problem, arguments).empty();
   };
   choice out = from.select(problem, unusable);
   if (is_fit(out)) return out;

@@ -137,25 +137,25 @@ class group_query {
     out.count = 0;
     std::size_t count = 0;
     std::uint32_t without_cost = 0;  // a bit each
-    const candidate_time* each = times.data();
-    const candidate_time* const end = each + (times.size() < scanned_times ? times.size() : scanned_times);
+    const candidate_time* time = times.data();
+    const candidate_time* const end = time + (times.size() < scanned_times ? times.size() : scanned_times);
     const candidate_time* first = nullptr;
     const candidate_time* last = nullptr;
-    for (; each != end && count < counted_times; ++each) {
-      const std::size_t at = find_tally(tallies, each->variant);
+    for (; time != end && count < counted_times; ++time) {
+      const std::size_t at = find_tally(tallies, time->variant);
       if (at == max_tallies || tallies.entries[at].candidate == no_index) continue;
       const float cost = tallies.entries[at].cost;
-      float logarithm = each->logarithm;
-      if (each->cost >= 0 && cost >= 0) {
-        out.growth.add(*each, cost);
-        logarithm += cost - each->cost;
+      float logarithm = time->logarithm;
+      if (time->cost >= 0 && cost >= 0) {
+        out.growth.add(*time, cost);
+        logarithm += cost - time->cost;
       } else {
         without_cost |= std::uint32_t{1} << count;
       }
       out.tally[count] = static_cast<std::uint32_t>(at);
       out.logarithm[count++] = logarithm;
-      if (first == nullptr) first = each;
-      last = each;
+      if (first == nullptr) first = time;
+      last = time;
     }
     if (count == 0) return;
     out.count = count;
@@ -193,9 +193,9 @@ class group_query {
       }
       const float unseen = weight * (times.spread + unseen_margin);
       for (std::size_t i = 0; i < times.count; ++i) {
-        tally& each = tallies.entries[times.tally[i]];
-        each.weighted_slowdown += weight * (times.logarithm[i] - times.best);
-        each.unseen_penalty += unseen;
+        tally& tally = tallies.entries[times.tally[i]];
+        tally.weighted_slowdown += weight * (times.logarithm[i] - times.best);
+        tally.unseen_penalty += unseen;
       }
       total_weight += weight;
       total_penalty += unseen;
@@ -205,11 +205,11 @@ class group_query {
     std::size_t best = tallies.count;
     float best_score = 0;
     for (std::size_t i = 0; i < tallies.count; ++i) {
-      const tally& each = tallies.entries[i];
-      if (each.candidate == no_index) continue;
-      const float score = each.weighted_slowdown + total_penalty - each.unseen_penalty;
+      const tally& tally = tallies.entries[i];
+      if (tally.candidate == no_index) continue;
+      const float score = tally.weighted_slowdown + total_penalty - tally.unseen_penalty;
       if constexpr (!is_no_visit<Visitor>)
-        visit(each.candidate, __builtin_exp2f((total_log + score) / total_weight));
+        visit(tally.candidate, __builtin_exp2f((total_log + score) / total_weight));
       if (best < tallies.count && score >= best_score) continue;
       best = i;
       best_score = score;

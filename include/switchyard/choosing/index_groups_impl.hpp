@@ -78,7 +78,7 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
     groups_[i].program = programs_[i].build();
     if (groups_[i].row_count() == 0) silent_.push_back({groups_[i].type, groups_[i].first});
   }
-  std::erase_if(groups_, [](const indexed_group& each) { return each.row_count() == 0; });
+  std::erase_if(groups_, [](const indexed_group& group) { return group.row_count() == 0; });
   // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
   // specific type come first.
   const auto comes_first = [this](const indexed_group& a, const indexed_group& b) {
@@ -221,9 +221,9 @@ SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group&
 
 SWITCHYARD_FUNCTION bool group_indexer::includes(const std::vector<axis_value>& type,
                                                  const std::vector<axis_value>& wanted) {
-  return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& each) {
-    return std::any_of(type.begin(), type.end(), [&each](const axis_value& has) {
-      return has.axis == each.axis && has.value == each.value;
+  return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& needed) {
+    return std::any_of(type.begin(), type.end(), [&needed](const axis_value& has) {
+      return has.axis == needed.axis && has.value == needed.value;
     });
   });
 }

@@ -47,14 +47,14 @@ SWITCHYARD_FUNCTION std::vector<ranked_table> rank_tables(
     const std::vector<std::shared_ptr<const table>>& tables) {
   std::vector<ranked_table> out;
   std::vector<ranked_table> others;
-  const auto add = [&](const std::shared_ptr<const table>& each, bool overlay) {
-    const device_properties& device = each->device;
+  const auto add = [&](const std::shared_ptr<const table>& file, bool overlay) {
+    const device_properties& device = file->device;
     if (!device.backend.empty() && device.backend != running.backend) return;
     const table_rank rank = rank_of(running, device);
-    if (rank != table_rank::this_device && !each->other_devices) return;
-    (overlay ? out : others).push_back({each, rank, overlay, overlay ? 0 : device_distance(running, device)});
+    if (rank != table_rank::this_device && !file->other_devices) return;
+    (overlay ? out : others).push_back({file, rank, overlay, overlay ? 0 : device_distance(running, device)});
   };
-  for (const auto& each : overlays) add(each, true);
+  for (const auto& overlay_table : overlays) add(overlay_table, true);
   for (const auto& one : tables) add(one, false);
   const auto comes_first = [](const ranked_table& a, const ranked_table& b) {
     if (a.rank != b.rank) return a.rank < b.rank;

@@ -118,10 +118,10 @@ class row_index {
     search state;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is read is written
     state.point = point;
     state.wanted = wanted;
-    for (double& each : state.found) each = nothing();
-    for (float& each : state.parts.bounds) each = far;
+    for (double& row : state.found) row = nothing();
+    for (float& bound : state.parts.bounds) bound = far;
     state.parts.count = 0;
-    for (float& each : state.offsets[0]) each = 0;
+    for (float& offset : state.offsets[0]) offset = 0;
     const bool in_cache = depth_ <= cached_depth;
     std::size_t begin = 0;  // at the root
     float bound_here = 0;

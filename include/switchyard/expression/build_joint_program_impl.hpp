@@ -35,8 +35,8 @@ SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::add(expression value) {
     mark(stack.back(), number);
   } else {
     results_.push_back(joint_program::interpreted);
-    for (auto each = numbers_.begin(); each != numbers_.end();)
-      each = each->second >= before ? numbers_.erase(each) : std::next(each);
+    for (auto numbered = numbers_.begin(); numbered != numbers_.end();)
+      numbered = numbered->second >= before ? numbers_.erase(numbered) : std::next(numbered);
     values_.resize(before);
   }
   expressions_.push_back(std::move(value));
@@ -58,9 +58,9 @@ SWITCHYARD_FUNCTION joint_program joint_program_builder::build() {
     registers[i] = count++;
   }
   const auto put = [&](std::uint32_t index) {
-    const meaning& each = values_[index].is;
-    const auto of = [&](std::size_t part) { return static_cast<std::uint16_t>(registers[each.parts[part]]); };
-    out.steps_.push_back({each.code, of(0), of(1), of(2)});
+    const meaning& is = values_[index].is;
+    const auto of = [&](std::size_t part) { return static_cast<std::uint16_t>(registers[is.parts[part]]); };
+    out.steps_.push_back({is.code, of(0), of(1), of(2)});
     registers[index] = count++;
   };
   std::vector<std::vector<std::uint32_t>> own(results_.size());  // steps of one expression alone
@@ -96,20 +96,20 @@ SWITCHYARD_FUNCTION std::uint64_t joint_program_builder::hash_of(
   return sum;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::number_of(const meaning& each) {
-  const auto [known, is_new] = numbers_.try_emplace(each, static_cast<std::uint32_t>(values_.size()));
-  if (is_new) values_.push_back({each});
+SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::number_of(const meaning& is) {
+  const auto [known, is_new] = numbers_.try_emplace(is, static_cast<std::uint32_t>(values_.size()));
+  if (is_new) values_.push_back({is});
   return known->second;
 }
 
 SWITCHYARD_FUNCTION void joint_program_builder::translate(std::span<const detail::instruction> program,
                                                           section range, std::vector<std::uint32_t>& stack) {
   for (std::size_t at = range.begin; at < range.end && is_possible_; ++at) {
-    const detail::instruction& each = program[at];
-    if (each.code == opcode::jump_if_zero) {
+    const detail::instruction& instruction = program[at];
+    if (instruction.code == opcode::jump_if_zero) {
       // The two parts of a conditional. The first one ends in a jump over the second.
-      const section first{at + 1, each.index - std::size_t{1}};
-      const section second{each.index, program[first.end].index};
+      const section first{at + 1, instruction.index - std::size_t{1}};
+      const section second{instruction.index, program[first.end].index};
       at = second.end - 1;
       const std::uint32_t condition = take(stack);
       translate(program, first, stack);
@@ -120,18 +120,18 @@ SWITCHYARD_FUNCTION void joint_program_builder::translate(std::span<const detail
       stack.push_back(number_of({operand::stack, joint_program::take_one, {then, otherwise, condition}}));
       continue;
     }
-    if (each.from == operand::constant) {
-      stack.push_back(number_of({operand::constant, opcode::push, {}, each.integer}));
-    } else if (each.from == operand::axis) {
-      stack.push_back(number_of({operand::axis, opcode::push, {each.index, 0, 0}}));
-    } else if (each.from != operand::stack) {
+    if (instruction.from == operand::constant) {
+      stack.push_back(number_of({operand::constant, opcode::push, {}, instruction.integer}));
+    } else if (instruction.from == operand::axis) {
+      stack.push_back(number_of({operand::axis, opcode::push, {instruction.index, 0, 0}}));
+    } else if (instruction.from != operand::stack) {
       is_possible_ = false;
       return;
     }
-    if (each.code == opcode::push) continue;
+    if (instruction.code == opcode::push) continue;
     const std::uint32_t last = take(stack);
-    const std::uint32_t first = detail::operand_count(each.code) == 2 ? take(stack) : last;
-    stack.push_back(number_of({operand::stack, each.code, {first, last, first}}));
+    const std::uint32_t first = detail::operand_count(instruction.code) == 2 ? take(stack) : last;
+    stack.push_back(number_of({operand::stack, instruction.code, {first, last, first}}));
   }
 }
 
@@ -142,15 +142,15 @@ SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::take(std::vector<std::u
 }
 
 SWITCHYARD_FUNCTION void joint_program_builder::mark(std::uint32_t number, std::uint32_t user) {
-  known_value& each = values_[number];
-  if (each.first_user == user || each.is_shared) return;
-  if (each.first_user == joint_program::interpreted) {
-    each.first_user = user;
+  known_value& value = values_[number];
+  if (value.first_user == user || value.is_shared) return;
+  if (value.first_user == joint_program::interpreted) {
+    value.first_user = user;
   } else {
-    each.is_shared = true;
+    value.is_shared = true;
   }
-  if (each.is.from != operand::stack) return;
-  for (const std::uint32_t part : each.is.parts) mark(part, user);
+  if (value.is.from != operand::stack) return;
+  for (const std::uint32_t part : value.is.parts) mark(part, user);
 }
 
 }  // namespace v0

@@ -46,7 +46,7 @@ class joint_program {
    private:
     void start() noexcept {
       std::int64_t* to = registers_.data();
-      for (const std::int64_t each : of_.constants_) *to++ = each;
+      for (const std::int64_t constant : of_.constants_) *to++ = constant;
       for (const std::uint32_t axis : of_.axes_) *to++ = problem_[axis];
       is_sound_ = run(0, of_.shared_);
       is_started_ = true;
@@ -58,14 +58,14 @@ class joint_program {
       std::int64_t* to = registers + of_.constants_.size() + of_.axes_.size() + begin;
       unsigned faults = 0;
       for (std::uint32_t i = begin; i < end; ++i) {
-        const step each = of_.steps_[i];
-        const std::int64_t a = registers[each.a];
-        const std::int64_t b = registers[each.b];
+        const step now = of_.steps_[i];
+        const std::int64_t a = registers[now.a];
+        const std::int64_t b = registers[now.b];
         std::int64_t out = 0;
-        if (each.code == take_one) {
-          out = registers[each.condition] != 0 ? a : b;
+        if (now.code == take_one) {
+          out = registers[now.condition] != 0 ? a : b;
         } else {
-          faults |= static_cast<unsigned>(detail::apply(each.code, a, b, out));
+          faults |= static_cast<unsigned>(detail::apply(now.code, a, b, out));
         }
         *to++ = out;
       }

@@ -16,8 +16,9 @@ inline namespace v0 {
 
 SWITCHYARD_COLD void add_measured(std::vector<measured_values>& into, std::uint32_t axis,
                                   std::span<const std::int64_t> values) {
-  auto found = std::lower_bound(into.begin(), into.end(), axis,
-                                [](const measured_values& each, std::uint32_t of) { return each.axis < of; });
+  auto found =
+      std::lower_bound(into.begin(), into.end(), axis,
+                       [](const measured_values& entry, std::uint32_t of) { return entry.axis < of; });
   if (found == into.end() || found->axis != axis) found = into.insert(found, {axis, {}});
   for (const std::int64_t value : values) {
     const auto place = std::lower_bound(found->values.begin(), found->values.end(), value);

@@ -32,12 +32,12 @@ class entry_cache {
     if (const auto found = known_.find(entries); found != known_.end()) {
       if (auto out = found->second.lock()) return out;
     }
-    std::erase_if(known_, [](const auto& each) { return each.second.expired(); });
+    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
     std::shared_ptr<const Content> out = read();
     if (!entries.empty() && was_read_.size() <= entries.back())
       was_read_.resize(std::size_t{entries.back()} + 1);
     known_.insert_or_assign(entries, out);
-    for (const std::uint32_t each : entries) was_read_[each] = true;  // nothing fails from here on
+    for (const std::uint32_t index : entries) was_read_[index] = true;  // nothing fails from here on
     return out;
   }
 

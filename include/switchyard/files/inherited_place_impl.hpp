@@ -21,15 +21,15 @@ SWITCHYARD_FUNCTION inherited_place::inherited_place(const json_place& own, cons
   if (shared == nullptr || !shared->has(name.c_str())) {
     std::vector<std::string> names;
     if (shared != nullptr) {
-      for (const auto& [each, unused] : shared->object()) names.push_back(each);
+      for (const auto& [key, unused] : shared->object()) names.push_back(key);
     }
     like.fail("the file's 'shared' has no '" + text::shortened(name, 60) + "'" +
               text::suggestion(name, names) +
               (names.empty() ? "; it has nothing" : "; it has " + text::join(names)));
   }
   base_.emplace(shared->at(name.c_str()));
-  for (const char* const each : {"like", "id", "type"}) {
-    if (base_->has(each)) base_->fail("a shared object has no '" + std::string{each} + "'");
+  for (const char* const key : {"like", "id", "type"}) {
+    if (base_->has(key)) base_->fail("a shared object has no '" + std::string{key} + "'");
   }
 }
 

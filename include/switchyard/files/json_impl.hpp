@@ -177,11 +177,11 @@ SWITCHYARD_FUNCTION std::vector<group_of_same> group_same(std::span<const std::s
                                                           const std::string& path) {
   std::vector<group_of_same> out;
   std::map<std::string, std::size_t> known;
-  for (const std::string& each : messages) {
-    std::string kind = without_indices(each, path);
+  for (const std::string& message : messages) {
+    std::string kind = without_indices(message, path);
     const auto [found, is_new] = known.try_emplace(kind, out.size());
     if (is_new) {
-      out.push_back({std::move(kind), each, 0});
+      out.push_back({std::move(kind), message, 0});
     } else {
       ++out[found->second].more;
     }

@@ -54,7 +54,7 @@ class known_files {
     entries_ = std::move(kept);
     std::erase_if(obstacles_, [&](const std::string& path) {
       return std::none_of(found.obstacles.begin(), found.obstacles.end(),
-                          [&](const file_listing::obstacle& each) { return each.path == path; }) &&
+                          [&](const file_listing::obstacle& obstacle) { return obstacle.path == path; }) &&
              !entries_.contains(path);
     });
     return out;

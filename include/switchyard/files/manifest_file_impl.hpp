@@ -89,18 +89,18 @@ SWITCHYARD_FUNCTION void manifest_file::find_argument_axes(const json_place& who
   if (whole.has("shared")) {
     shared.emplace(whole.at("shared"));
     if (shared->value().is_object()) {
-      for (const auto& [unused, each] : shared->value().items()) {
-        if (each.is_object() && each.contains("requires"))
-          shared_names = shared_names || arguments.may_be_in(each["requires"].dump());
+      for (const auto& [unused, object] : shared->value().items()) {
+        if (object.is_object() && object.contains("requires"))
+          shared_names = shared_names || arguments.may_be_in(object["requires"].dump());
       }
     }
   }
   detail::argument_finder named{arguments};
   detail::manifest_reader reader{*op_, {}, shared ? &*shared : nullptr};
   for (std::uint32_t i = 0; i < file_->entries().size(); ++i) {
-    const outlined_file::entry& each = file_->entries()[i];
-    const bool inherits = shared_names && each.conditions.empty();
-    if (!inherits && !named.in(file_->spelt(each.conditions))) continue;
+    const outlined_file::entry& entry = file_->entries()[i];
+    const bool inherits = shared_names && entry.conditions.empty();
+    if (!inherits && !named.in(file_->spelt(entry.conditions))) continue;
     warnings later;  // said when the entry is read
     file_->parse_entry(i, later,
                        [&](const json_place& place, std::size_t) { reader.find_argument_axes(place); });

@@ -59,8 +59,8 @@ class member_list {
   out.add_range("memory_mhz", of.memory_mhz);
   out.add_range("celsius", of.celsius);
   std::string limits;
-  for (const std::string& each : of.limited_by)
-    limits += (limits.empty() ? "" : ", ") + text::quote_json(each);
+  for (const std::string& limit : of.limited_by)
+    limits += (limits.empty() ? "" : ", ") + text::quote_json(limit);
   if (!limits.empty()) out.add("limited_by", "[" + limits + "]");
   return out;
 }

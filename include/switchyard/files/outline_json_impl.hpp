@@ -66,19 +66,19 @@ SWITCHYARD_FUNCTION bool json_outliner::accept(char wanted) noexcept {
 
 SWITCHYARD_FUNCTION bool json_outliner::outline_elements(json_outline& out) {
   return for_each_element([&] {
-    json_outline::element each;
-    each.whole.begin = position();
+    json_outline::element element;
+    element.whole.begin = position();
     const bool good = *at_ != '{' ? skip_value(2) : for_each_member([&](text_span key) {
       const std::string_view name = key.in(all());
       const std::uint32_t first = position();
       if (!skip_value(3)) return false;
-      if (name == "id") each.id = {first, position()};
-      if (name == "type") each.type = {first, position()};
-      if (name == "requires") each.conditions = {first, position()};
+      if (name == "id") element.id = {first, position()};
+      if (name == "type") element.type = {first, position()};
+      if (name == "requires") element.conditions = {first, position()};
       return true;
     });
-    each.whole.end = position();
-    out.elements.push_back(each);
+    element.whole.end = position();
+    out.elements.push_back(element);
     return good;
   });
 }
@@ -105,8 +105,8 @@ SWITCHYARD_FUNCTION bool json_outliner::skip_value(
 }
 
 SWITCHYARD_FUNCTION bool json_outliner::skip_word(std::string_view word) noexcept {
-  for (const char each : word) {
-    if (!accept(each)) return false;
+  for (const char expected : word) {
+    if (!accept(expected)) return false;
   }
   return true;
 }
@@ -134,7 +134,7 @@ SWITCHYARD_FUNCTION bool json_outliner::skip_eight() noexcept {
   std::uint64_t bytes = 0;
   __builtin_memcpy(&bytes, at_, sizeof bytes);
   if constexpr (std::endian::native == std::endian::big) bytes = __builtin_bswap64(bytes);
-  const auto zeros = [](std::uint64_t each) { return (each - ones) & ~each; };
+  const auto zeros = [](std::uint64_t word) { return (word - ones) & ~word; };
   const std::uint64_t found =
       (zeros(bytes ^ ones * '"') | zeros(bytes ^ ones * '\\') | ((bytes - ones * 0x20) & ~bytes) | bytes) &
       ones * 0x80;

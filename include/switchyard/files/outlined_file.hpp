@@ -54,13 +54,13 @@ class outlined_file {
   [[nodiscard]] std::string_view spelt(text_span part) const noexcept { return part.in(text_); }
 
   /// The id of an entry; empty: it has none.
-  [[nodiscard]] std::string id_of(const entry& each) const { return string_in(each.id); }
+  [[nodiscard]] std::string id_of(const entry& of) const { return string_in(of.id); }
 
   /// Calls `visit` with the id of each element that has one, whatever else is in it.
   template <class Visitor>
   void for_each_id(const Visitor& visit) const {
     for (const json_outline::element& element : outline_.elements) visit_id(element.id, visit);
-    for (const entry& each : entries_) visit_id(each.id, visit);
+    for (const entry& entry : entries_) visit_id(entry.id, visit);
   }
 
   /// Calls `read(place, index in the list)` for an entry. One that is no JSON becomes a warning.

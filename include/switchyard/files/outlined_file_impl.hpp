@@ -52,11 +52,11 @@ SWITCHYARD_FUNCTION void outlined_file::read_types(const operator_description& o
   entries_.reserve(outline_.elements.size());
   positions_.reserve(outline_.elements.size());
   for (std::size_t i = 0; i < outline_.elements.size(); ++i) {
-    const json_outline::element& each = outline_.elements[i];
-    const auto [found, is_new] = known.try_emplace(each.type.in(text_));
+    const json_outline::element& element = outline_.elements[i];
+    const auto [found, is_new] = known.try_emplace(element.type.in(text_));
     if (is_new || !found->second) found->second = read_type_of(i, op, same, warned);
     if (!found->second) continue;
-    entries_.push_back({each.whole, each.id, *found->second, each.conditions});
+    entries_.push_back({element.whole, element.id, *found->second, element.conditions});
     positions_.push_back(static_cast<std::uint32_t>(i));
   }
   outline_ = {};

@@ -80,7 +80,7 @@ struct row_entry {
 inline void record_type(row_group& group, const operator_description& op, problem_view problem) {
   for (std::uint32_t axis = 0; axis < op.axes.size() && axis < problem.size(); ++axis) {
     const bool is_named = std::any_of(group.type.begin(), group.type.end(),
-                                      [axis](const axis_value& each) { return each.axis == axis; });
+                                      [axis](const axis_value& value) { return value.axis == axis; });
     if (op.axes[axis].kind == axis_kind::type && !is_named)
       add_measured(group.measured_with, axis, problem.subspan(axis, 1));
   }
@@ -152,7 +152,7 @@ inline std::size_t remove_variant(table& from, const std::string& id, const std:
     }
     group = without_rows(kept, gone);
   }
-  std::erase_if(from.groups, [](const row_group& each) { return each.row_count() == 0; });
+  std::erase_if(from.groups, [](const row_group& group) { return group.row_count() == 0; });
   return removed;
 }
 

@@ -63,8 +63,8 @@ SWITCHYARD_FUNCTION bool expression_reader::set_config(const std::vector<config_
 }
 
 SWITCHYARD_FUNCTION bool expression_reader::may_read_config(std::string_view text) const noexcept {
-  return std::any_of(config_.begin(), config_.end(), [text](const config_entry& each) {
-    return text.find(each.name) != std::string_view::npos;
+  return std::any_of(config_.begin(), config_.end(), [text](const config_entry& entry) {
+    return text.find(entry.name) != std::string_view::npos;
   });
 }
 

@@ -80,7 +80,7 @@ SWITCHYARD_FUNCTION void group_reader::read_measured_with(const json_place& plac
     if (axis_at(op_, axis).kind != axis_kind::type)
       entry.fail(error_code::unknown_axis, "'" + name + "' is a size axis; the rows give its values");
     if (std::any_of(out.type.begin(), out.type.end(),
-                    [axis](const axis_value& each) { return each.axis == axis; }))
+                    [axis](const axis_value& value) { return value.axis == axis; }))
       entry.fail("'type' names this axis already; remove one of the two");
     std::vector<std::int64_t> values;
     if (value.is_array()) {
@@ -98,7 +98,7 @@ SWITCHYARD_FUNCTION void group_reader::put_first(const json_place& place, row_gr
   const std::string& id = place.string();
   const auto begin = out.times.begin() + out.first_time.back();
   const auto found = std::find_if(begin, out.times.end(),
-                                  [&](const measured_time& each) { return out.ids[each.variant] == id; });
+                                  [&](const measured_time& time) { return out.ids[time.variant] == id; });
   if (found == out.times.end()) place.fail("the row has no time of '" + id + "'");
   std::rotate(begin, found, found + 1);
 }
@@ -135,7 +135,7 @@ SWITCHYARD_FUNCTION void group_reader::read_winners(const json_place& row, row_g
     const auto entry = list.at(i);
     const std::uint32_t number = number_of(entry, entry.id(), out);
     const auto begin = out.times.begin() + out.first_time.back();
-    if (std::any_of(begin, out.times.end(), [number](const auto& each) { return each.variant == number; }))
+    if (std::any_of(begin, out.times.end(), [number](const auto& time) { return time.variant == number; }))
       entry.fail("'" + entry.string() + "' is listed twice");
     out.times.push_back({number, static_cast<float>(made_up)});
   }

@@ -117,9 +117,9 @@ SWITCHYARD_FUNCTION void manifest_reader::read_conditions(const inherited_place&
     if (op_.arguments != nullptr && text.find('.') != std::string::npos &&
         read_argument_condition(entry, out))
       continue;
-    condition each{text, expressions_.parse(entry)};
-    if (!each.value.reads_fields()) {
-      out.conditions.push_back(std::move(each));
+    condition read{text, expressions_.parse(entry)};
+    if (!read.value.reads_fields()) {
+      out.conditions.push_back(std::move(read));
     } else if (op_.arguments == nullptr) {
       entry.fail(error_code::invalid_expression, "'" + text +
                                                      "' reads an argument that no axis holds, so a "
@@ -164,7 +164,7 @@ SWITCHYARD_FUNCTION bool manifest_reader::read_argument_condition(const json_pla
     if (axis == argument_axes::no_room)
       entry.fail(error_code::invalid_expression, describe_no_room(op_, text));
     const auto at = std::find_if(out.type.begin(), out.type.end(),
-                                 [axis](const axis_value& each) { return each.axis >= axis; });
+                                 [axis](const axis_value& value) { return value.axis >= axis; });
     if (at == out.type.end() || at->axis != axis) out.type.insert(at, {axis, 1});
     return true;
   } catch (const expression_error& problem) {
@@ -324,17 +324,17 @@ SWITCHYARD_FUNCTION manifest read_manifest_head(const json_place& file, const op
 
 SWITCHYARD_FUNCTION void variant_list::add(const json_place& place, warnings& warned) {
   try {
-    variant each = reader_.read(place);
-    std::vector<std::size_t>& others = seen_[each.id];
+    variant fresh = reader_.read(place);
+    std::vector<std::size_t>& others = seen_[fresh.id];
     for (const std::size_t other : others) {
-      if (into_.variants[other].type == each.type) {
+      if (into_.variants[other].type == fresh.type) {
         place.fail(
             error_code::duplicate_id,
-            "variant '" + each.id + "' is listed twice with the same type; the first is used. Rename one");
+            "variant '" + fresh.id + "' is listed twice with the same type; the first is used. Rename one");
       }
     }
     others.push_back(into_.variants.size());
-    into_.variants.push_back(std::move(each));
+    into_.variants.push_back(std::move(fresh));
   } catch (const file_error& problem) {
     warned.add(problem.what());
   }

@@ -64,7 +64,8 @@ SWITCHYARD_FUNCTION json_scan json_scanner::scan(std::string_view text) {
 SWITCHYARD_FUNCTION bool json_scanner::is_structure(char c) noexcept {
   static constexpr std::array<bool, 256> yes = [] {
     std::array<bool, 256> out{};
-    for (const char each : std::string_view{"\0\",:[]{}", 8}) out[static_cast<unsigned char>(each)] = true;
+    for (const char character : std::string_view{"\0\",:[]{}", 8})
+      out[static_cast<unsigned char>(character)] = true;
     return out;
   }();
   return yes[static_cast<unsigned char>(c)];
@@ -182,13 +183,13 @@ SWITCHYARD_FUNCTION void json_scanner::add_utf8(std::string& out, std::uint32_t 
 SWITCHYARD_FUNCTION std::string json_scanner::pointer() const {
   std::string out;
   for (std::size_t i = 0; i < level_; ++i) {
-    const level& each = levels_[i];
+    const level& level = levels_[i];
     out += '/';
-    if (each.key.data() == nullptr) {
-      out += std::to_string(each.index);
+    if (level.key.data() == nullptr) {
+      out += std::to_string(level.index);
       continue;
     }
-    for (const char c : each.key.substr(0, 64)) {  // RFC 6901
+    for (const char c : level.key.substr(0, 64)) {  // RFC 6901
       if (c == '~' || c == '/') {
         out += c == '~' ? "~0" : "~1";
       } else {

@@ -58,17 +58,17 @@ SWITCHYARD_COLD std::vector<std::string> installed_roots(const std::string& data
 
 SWITCHYARD_COLD void drop_repeated(std::vector<std::string>& roots) {
   std::set<std::filesystem::path> seen;
-  std::erase_if(roots, [&seen](const std::string& each) {
+  std::erase_if(roots, [&seen](const std::string& root) {
     std::error_code unknown;
-    const std::filesystem::path folder = std::filesystem::weakly_canonical(each, unknown);
-    return !seen.insert(unknown ? std::filesystem::path{each} : folder).second;
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(root, unknown);
+    return !seen.insert(unknown ? std::filesystem::path{root} : folder).second;
   });
 }
 
 SWITCHYARD_COLD bool file_listing::may_have(std::string_view file) const {
-  return std::any_of(obstacles.begin(), obstacles.end(), [file](const obstacle& each) {
-    return file == each.path ||
-           (file.starts_with(each.path) && file.substr(each.path.size()).starts_with('/'));
+  return std::any_of(obstacles.begin(), obstacles.end(), [file](const obstacle& known) {
+    return file == known.path ||
+           (file.starts_with(known.path) && file.substr(known.path.size()).starts_with('/'));
   });
 }
 
@@ -88,7 +88,7 @@ SWITCHYARD_COLD std::string find_obstacle_on(const std::string& way) {
 template <class Visitor>
 void visit_folder(const std::string& folder, file_listing& out, const Visitor& visit) {
   struct closer {
-    void operator()(::DIR* each) const noexcept { ::closedir(each); }
+    void operator()(::DIR* stream) const noexcept { ::closedir(stream); }
   };
   const std::unique_ptr<::DIR, closer> from{::opendir(folder.c_str())};
   int problem = from == nullptr ? errno : 0;
@@ -146,7 +146,7 @@ SWITCHYARD_COLD std::vector<std::string> list_operators(const search_path& path)
   std::set<std::string> names;
   file_listing ignored;
   for (const std::string& root : path.roots) {
-    for (std::string& each : detail::list_folders(root + "/kernels", ignored)) names.insert(std::move(each));
+    for (std::string& name : detail::list_folders(root + "/kernels", ignored)) names.insert(std::move(name));
   }
   return {names.begin(), names.end()};
 }

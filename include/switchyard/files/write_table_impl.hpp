@@ -110,9 +110,9 @@ SWITCHYARD_COLD void table_writer::write_denials() {
   if (table_.denials.empty()) return;
   out_ += "  \"deny\": [";
   for (std::size_t i = 0; i < table_.denials.size(); ++i) {
-    const denial& each = table_.denials[i];
-    out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type) +
-            ", \"reason\": " + text::quote_json(each.reason) + "}";
+    const denial& denied = table_.denials[i];
+    out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(denied.variant, denied.type) +
+            ", \"reason\": " + text::quote_json(denied.reason) + "}";
   }
   out_ += "],\n";
 }
@@ -121,10 +121,10 @@ SWITCHYARD_COLD void table_writer::write_pins() {
   if (table_.pins.empty()) return;
   out_ += "  \"pin\": [";
   for (std::size_t i = 0; i < table_.pins.size(); ++i) {
-    const pin& each = table_.pins[i];
-    out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(each.variant, each.type);
-    for (std::size_t j = 0; j < each.at.size(); ++j) {
-      const axis_range& range = each.at[j];
+    const pin& pinned = table_.pins[i];
+    out_ += (i > 0 ? ",\n    {" : "\n    {") + entry_of(pinned.variant, pinned.type);
+    for (std::size_t j = 0; j < pinned.at.size(); ++j) {
+      const axis_range& range = pinned.at[j];
       const axis_description& axis = op_.axes[range.axis];
       out_ += (j > 0 ? ", " : ", \"at\": {") + text::quote_json(axis.name) + ": ";
       if (range.first == range.last) {
@@ -133,8 +133,8 @@ SWITCHYARD_COLD void table_writer::write_pins() {
         out_ += "[" + std::to_string(range.first) + ", " + std::to_string(range.last) + "]";
       }
     }
-    out_ +=
-        (each.at.empty() ? "" : "}") + std::string{", \"reason\": "} + text::quote_json(each.reason) + "}";
+    out_ += (pinned.at.empty() ? "" : "}") + std::string{", \"reason\": "} + text::quote_json(pinned.reason) +
+            "}";
   }
   out_ += "],\n";
 }

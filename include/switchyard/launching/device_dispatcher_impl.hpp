@@ -99,11 +99,11 @@ SWITCHYARD_COLD std::vector<made_choice> device_dispatcher::choices() {
   const reclaimer::guard guard{reclaimer_};
   operator_state* const now = current_.load(std::memory_order_seq_cst);
   if (now == nullptr) return out;
-  now->plans().for_each([&](const plan& each) {
-    const call_problem problem = now->problem_of(each.problem);
+  now->plans().for_each([&](const plan& made) {
+    const call_problem problem = now->problem_of(made.problem);
     out.push_back({std::string{op_.name} + " {" + format_problem(now->op(), problem.all()) + "} on " +
                        now->device().name,
-                   each.selected->id + " " + blob_fingerprint(*each.selected)});
+                   made.selected->id + " " + blob_fingerprint(*made.selected)});
   });
   return out;
 }
@@ -298,7 +298,7 @@ SWITCHYARD_FUNCTION void device_dispatcher::retire(operator_state& now, plan* di
   if (!displaced->is_fallback) now.count(&operator_tally::displaced_plans);
   now.note(*displaced, displaced->count.exchange(0, std::memory_order_relaxed));
   const std::size_t left =
-      reclaimer_.retire_lazily(displaced, [](void* each) { delete static_cast<plan*>(each); });
+      reclaimer_.retire_lazily(displaced, [](void* unused) { delete static_cast<plan*>(unused); });
   waiting_.store(left, std::memory_order_relaxed);
 }
 

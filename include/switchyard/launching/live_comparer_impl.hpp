@@ -51,23 +51,23 @@ class live_comparer::copies {
   copies(const copies&) = delete;
   copies& operator=(const copies&) = delete;
   ~copies() {
-    for (void* const each : memory_) owner_.core_.memory().release(each, owner_.on_);
+    for (void* const memory : memory_) owner_.core_.memory().release(memory, owner_.on_);
   }
 
   /// False where there is no memory.
   [[nodiscard]] bool allocate() {
     constexpr std::size_t alignment = 256;
-    for (const result_tensor& each : owner_.of_.results) {
+    for (const result_tensor& result : owner_.of_.results) {
       memory_.reserve(memory_.size() + 1);
-      void* const made = owner_.core_.memory().allocate(each.bytes + 2 * alignment, owner_.on_);
+      void* const made = owner_.core_.memory().allocate(result.bytes + 2 * alignment, owner_.on_);
       if (made == nullptr) return false;
       memory_.push_back(made);
       const auto begin = reinterpret_cast<std::uintptr_t>(made);
       const std::uintptr_t aligned = (begin + alignment - 1) / alignment * alignment;
       auto* const at = static_cast<std::byte*>(made) + (aligned - begin) +
-                       reinterpret_cast<std::uintptr_t>(each.address) % alignment;
+                       reinterpret_cast<std::uintptr_t>(result.address) % alignment;
       at_.push_back(at);
-      std::memcpy(reinterpret_cast<std::byte*>(arguments_.data()) + each.field, &at, sizeof at);
+      std::memcpy(reinterpret_cast<std::byte*>(arguments_.data()) + result.field, &at, sizeof at);
     }
     return true;
   }
@@ -77,8 +77,8 @@ class live_comparer::copies {
   /// The call's results as they are now: what a variant leaves alone, or changes in place.
   void fill() const {
     for (std::size_t i = 0; i < at_.size(); ++i) {
-      const result_tensor& each = owner_.of_.results[i];
-      owner_.require(owner_.core_.driver_->copy(at_[i], each.address, each.bytes, owner_.on_));
+      const result_tensor& result = owner_.of_.results[i];
+      owner_.require(owner_.core_.driver_->copy(at_[i], result.address, result.bytes, owner_.on_));
     }
   }
 
@@ -128,7 +128,7 @@ SWITCHYARD_COLD std::string live_comparer::find_obstacle() const {
   if (core_.driver_->capturing(on_)) return name + ": the stream is being captured";
   if (!of_.unknown.empty()) return name + ": " + of_.unknown;
   std::size_t bytes = 0;
-  for (const result_tensor& each : of_.results) bytes += each.bytes;
+  for (const result_tensor& result : of_.results) bytes += result.bytes;
   if (bytes == 0) return name + ": the call has no results";
   if (bytes > options_.most_bytes) {
     return name + ": the results have " + std::to_string(bytes) + " bytes, more than " +
@@ -351,10 +351,11 @@ SWITCHYARD_COLD void live_comparer::time_in_turns(operator_state& now, const con
     out.winner.times_us.push_back(mine);
     out.rival.times_us.push_back(theirs);
   }
-  for (compared_variant* each : {&out.winner, &out.rival}) {
-    std::vector<double> sorted = each->times_us;
+  for (compared_variant* compared : {&out.winner, &out.rival}) {
+    std::vector<double> sorted = compared->times_us;
     std::sort(sorted.begin(), sorted.end());
-    if (!sorted.empty()) each->median_us = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+    if (!sorted.empty())
+      compared->median_us = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
   }
 }
 

@@ -188,26 +188,26 @@ class per_call_launch {
 
   [[gnu::noinline]] void interpret(const planned_launch& of, std::uint32_t index, std::byte* parameter_block,
                                    const parameter_line* maps) const {
-    const per_call_value& each = of.layout->per_call[index];
-    std::byte* const to = parameter_block + each.offset;
-    switch (each.from) {
+    const per_call_value& wanted = of.layout->per_call[index];
+    std::byte* const to = parameter_block + wanted.offset;
+    switch (wanted.from) {
       case per_call_value::source::field:  // these need no interpreter
       case per_call_value::source::workspace:
         return;
       case per_call_value::source::integer: {
         const std::int64_t value = value_of(of.per_call->values[index], all_values());
-        if (!fits(each.kind, value)) {
+        if (!fits(wanted.kind, value)) {
           fail_value(op(), plan_,
                      "a parameter would be " + std::to_string(value) + ", which does not fit its type");
         }
-        store_integer(to, each.kind, value);
+        store_integer(to, wanted.kind, value);
         return;
       }
       case per_call_value::source::real:
-        store_real(to, each.kind, each.value->evaluate_real(all_values()));
+        store_real(to, wanted.kind, wanted.value->evaluate_real(all_values()));
         return;
       case per_call_value::source::tensor_map:
-        __builtin_memcpy(to, maps + each.index * map_lines, tensor_map_bytes);
+        __builtin_memcpy(to, maps + wanted.index * map_lines, tensor_map_bytes);
     }
   }
 
@@ -239,7 +239,7 @@ class per_call_launch {
     if (reclaimer_.collect() > max_waiting) return true;
     if (kept_block* const displaced =
             cache.insert(hash, parameter_block_cache::make(of, parameter_block, maps, grid)))
-      reclaimer_.retire(displaced, [](void* each) { delete static_cast<kept_block*>(each); });
+      reclaimer_.retire(displaced, [](void* unused) { delete static_cast<kept_block*>(unused); });
     return true;
   }
 

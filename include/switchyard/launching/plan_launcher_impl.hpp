@@ -114,16 +114,16 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
     detail::local_block local;
     const parameter_line* parameter_block = nullptr;
     for (std::size_t i = 0; i < of.launches.size(); ++i) {
-      const planned_launch& each = of.launches[i];
-      if (each.is_empty) continue;
+      const planned_launch& launch = of.launches[i];
+      if (launch.is_empty) continue;
       const status result =
-          each.is_fill
-              ? driver_->fill(memory.at(of.workspace[each.fill_workspace]), each.fill_byte,
-                              of.workspace[each.fill_workspace].bytes, launch_stream)
+          launch.is_fill
+              ? driver_->fill(memory.at(of.workspace[launch.fill_workspace]), launch.fill_byte,
+                              of.workspace[launch.fill_workspace].bytes, launch_stream)
               : detail::per_call_launch{now, *driver_, owner_, of, arguments, launch_stream, &memory}.start(
-                    each, local, parameter_block);
+                    launch, local, parameter_block);
       if (result != 0) detail::fail_launch(op_, *driver_, of, i, result, launch_stream);
-      if (!each.is_fill) started = &each;
+      if (!launch.is_fill) started = &launch;
     }
   } catch (const call_error& problem) {
     const bool is_too_small = given.address != nullptr && given.bytes < of.workspace_bytes;
@@ -146,10 +146,10 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   constexpr std::size_t max_kept = 8;
   std::size_t kept = 0;
   // What was tried for this call is of no other's concern.
-  for (const plan* each = of.within.load(std::memory_order_acquire);
-       each != nullptr && passed_over == nullptr; each = each->within.load(std::memory_order_acquire)) {
-    if (each->workspace_bytes <= given.bytes && given.bytes <= each->most_workspace)
-      return run(now, *each, arguments, launch_stream, given);
+  for (const plan* inner = of.within.load(std::memory_order_acquire);
+       inner != nullptr && passed_over == nullptr; inner = inner->within.load(std::memory_order_acquire)) {
+    if (inner->workspace_bytes <= given.bytes && given.bytes <= inner->most_workspace)
+      return run(now, *inner, arguments, launch_stream, given);
     ++kept;
   }
   const bool is_sealed = now.sealed() != nullptr && now.sealed()->is_closed() &&

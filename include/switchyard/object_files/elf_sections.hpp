@@ -61,11 +61,11 @@ bool find_section(std::span<const std::byte> image, Visitor&& visit) {
   const std::uint64_t most =
       std::min<std::uint64_t>(file->sections, image.size() / 64);  // a count is only a claim
   for (std::uint64_t i = 0; i < most; ++i) {
-    auto each = section_at(image, *file, i);
-    if (!each) continue;
+    auto found = section_at(image, *file, i);
+    if (!found) continue;
     const auto name = integer<std::uint32_t>(image, file->section_offset + i * file->section_bytes);
-    if (names && name) each->name = text_at(names->bytes, *name);
-    if (visit(*each)) return true;
+    if (names && name) found->name = text_at(names->bytes, *name);
+    if (visit(*found)) return true;
   }
   return false;
 }
@@ -82,16 +82,16 @@ bool find_symbol(std::span<const std::byte> image, std::uint32_t table_type, Vis
     if (!strings) return false;
     constexpr std::uint64_t symbol_bytes = 24;
     for (std::uint64_t at = 0; const auto entry = part(table.bytes, at, symbol_bytes); at += symbol_bytes) {
-      symbol each;
-      each.name = text_at(strings->bytes, *integer<std::uint32_t>(*entry, 0));
+      symbol found;
+      found.name = text_at(strings->bytes, *integer<std::uint32_t>(*entry, 0));
       const auto info = *integer<std::uint8_t>(*entry, 4);
-      each.binding = static_cast<std::uint8_t>(info >> 4U);
-      each.type = static_cast<std::uint8_t>(info & 15U);
-      each.other = *integer<std::uint8_t>(*entry, 5);
-      each.section = *integer<std::uint16_t>(*entry, 6);
-      each.value = *integer<std::uint64_t>(*entry, 8);
-      each.size = *integer<std::uint64_t>(*entry, 16);
-      if (visit(each)) return true;
+      found.binding = static_cast<std::uint8_t>(info >> 4U);
+      found.type = static_cast<std::uint8_t>(info & 15U);
+      found.other = *integer<std::uint8_t>(*entry, 5);
+      found.section = *integer<std::uint16_t>(*entry, 6);
+      found.value = *integer<std::uint64_t>(*entry, 8);
+      found.size = *integer<std::uint64_t>(*entry, 16);
+      if (visit(found)) return true;
     }
     return false;
   });

@@ -49,9 +49,9 @@ SWITCHYARD_COLD std::optional<std::span<const std::byte>> bytes_at_address(std::
                                                                            std::uint64_t bytes) {
   constexpr std::uint64_t is_loaded = 2;
   std::optional<std::span<const std::byte>> out;
-  find_section(image, [&](const section& each) {
-    if ((each.flags & is_loaded) == 0 || address < each.address) return false;
-    out = part(each.bytes, address - each.address, bytes);
+  find_section(image, [&](const section& loaded) {
+    if ((loaded.flags & is_loaded) == 0 || address < loaded.address) return false;
+    out = part(loaded.bytes, address - loaded.address, bytes);
     return out.has_value();
   });
   return out;

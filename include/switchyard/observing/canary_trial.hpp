@@ -24,7 +24,7 @@ class canary_trial {
   /// Adds a comparison. Beyond `at_once` comparisons the older ones fade, so that what changes is seen.
   verdict add(std::string_view op, double new_us, double old_us, std::uint32_t at_once) {
     const locked lock{mutex_};
-    auto found = std::find_if(all_.begin(), all_.end(), [op](const sums& each) { return each.op == op; });
+    auto found = std::find_if(all_.begin(), all_.end(), [op](const sums& known) { return known.op == op; });
     if (found == all_.end()) found = all_.insert(all_.end(), sums{std::string{op}});
     const double kept = found->comparisons < at_once ? 1 : 1 - 1 / static_cast<double>(at_once + 1);
     found->new_us = kept * found->new_us + new_us;

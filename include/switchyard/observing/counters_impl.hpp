@@ -65,7 +65,7 @@ SWITCHYARD_COLD std::shared_ptr<operator_tally> tallies::of(std::string_view nam
 SWITCHYARD_COLD std::vector<operator_counters> tallies::read() const {
   const locked lock{mutex_};
   std::vector<operator_counters> out;
-  for (const named& each : all_) out.push_back(each.tally->read(each.name));
+  for (const named& counted : all_) out.push_back(counted.tally->read(counted.name));
   return out;
 }
 

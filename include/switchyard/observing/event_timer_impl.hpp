@@ -34,9 +34,9 @@ SWITCHYARD_COLD event_timer::event_timer(const live_options& options, std::share
 
 SWITCHYARD_COLD event_timer::~event_timer() {
   read(recorded_.size());
-  for (const pair& each : pairs_) {
-    driver_->destroy_event(each.from);
-    driver_->destroy_event(each.to);
+  for (const pair& events : pairs_) {
+    driver_->destroy_event(events.from);
+    driver_->destroy_event(events.to);
   }
 }
 
@@ -85,20 +85,20 @@ SWITCHYARD_FUNCTION void event_timer::poll() noexcept {
 SWITCHYARD_FUNCTION void event_timer::read(std::size_t most) noexcept {
   // Streams run apart: a pair that is not over yet goes behind the others.
   for (std::size_t i = 0, known = recorded_.size(); i < most && i < known; ++i) {
-    pair* const each = recorded_.front();
+    pair* const events = recorded_.front();
     bool is_over = false;
     double microseconds = 0;
-    const status result = driver_->elapsed_if_over(each->from, each->to, is_over, microseconds);
+    const status result = driver_->elapsed_if_over(events->from, events->to, is_over, microseconds);
     recorded_.pop_front();
     try {
-      (result == 0 && !is_over) ? recorded_.push_back(each) : free_.push_back(each);
+      (result == 0 && !is_over) ? recorded_.push_back(events) : free_.push_back(events);
     } catch (const std::exception&) {  // no memory: the pair is not used again
       continue;
     }
     if (result == 0 && !is_over) continue;
     // A time that runs backwards, or stands still, says nothing.
     if (result == 0 && microseconds > 0 && std::isfinite(microseconds)) {
-      each->samples->add(microseconds);
+      events->samples->add(microseconds);
       tally_->count(&operator_tally::live_times);
     } else {
       tally_->count(&operator_tally::live_untimed);

@@ -31,10 +31,10 @@ namespace detail {
   constexpr std::uint64_t prime = 0x100000001b3;
   std::uint64_t out = 0xcbf29ce484222325;
   for (const std::string_view text : {op, device}) {
-    for (const char each : text) out = (out ^ static_cast<unsigned char>(each)) * prime;
+    for (const char character : text) out = (out ^ static_cast<unsigned char>(character)) * prime;
   }
-  for (const std::int64_t each : problem)
-    out = ((out ^ static_cast<std::uint64_t>(each)) * prime) ^ (out >> 32U);
+  for (const std::int64_t value : problem)
+    out = ((out ^ static_cast<std::uint64_t>(value)) * prime) ^ (out >> 32U);
   return out;
 }
 
@@ -46,22 +46,22 @@ SWITCHYARD_COLD std::string live_problem::text() const {
 
 SWITCHYARD_COLD std::string to_string(const live_report& of) {
   std::string out;
-  for (const live_problem& each : of.problems) {
-    out += each.text() + ":";
-    for (const live_variant& one : each.variants) {
-      out += std::string{&one == each.variants.data() ? " " : ", "} + one.id;
+  for (const live_problem& met : of.problems) {
+    out += met.text() + ":";
+    for (const live_variant& one : met.variants) {
+      out += std::string{&one == met.variants.data() ? " " : ", "} + one.id;
       if (one.calls.count > 0) {
         out += " " + text::number(one.calls.median_us) + " us in " + std::to_string(one.calls.count) +
                (one.calls.count == 1 ? " call" : " calls");
       }
       if (one.compared.count > 0) out += " " + text::number(one.compared.median_us) + " us compared";
     }
-    if (!each.winner.empty()) out += "; regret " + text::number(100 * each.regret) + " %";
+    if (!met.winner.empty()) out += "; regret " + text::number(100 * met.regret) + " %";
     out += "\n";
   }
-  for (const live_denial& each : of.denials) {
-    out += std::string{each.op->name} + " on " + each.device.name + ": " + each.variant +
-           " is denied: " + each.reason + "\n";
+  for (const live_denial& denied : of.denials) {
+    out += std::string{denied.op->name} + " on " + denied.device.name + ": " + denied.variant +
+           " is denied: " + denied.reason + "\n";
   }
   return out;
 }
@@ -84,18 +84,18 @@ SWITCHYARD_COLD void live_records::add(const operator_description& op, const dev
   in->row_type = found.row_type;
   in->match = found.match;
   in->winner = found.winner.id;
-  for (const compared_variant* each : {&found.winner, &found.rival}) {
-    entry* const to = find(*in, each->id, each->blobs);
+  for (const compared_variant* compared : {&found.winner, &found.rival}) {
+    entry* const to = find(*in, compared->id, compared->blobs);
     if (to == nullptr) continue;
-    for (const double time : each->times_us) to->compared.add(time);
+    for (const double time : compared->times_us) to->compared.add(time);
   }
 }
 
 SWITCHYARD_COLD bool live_records::add(const live_denial& denied) {
   const locked lock{mutex_};
-  for (const live_denial& each : denials_) {
-    if (each.op->name == denied.op->name && each.device.name == denied.device.name &&
-        each.variant == denied.variant && each.blobs == denied.blobs && each.type == denied.type)
+  for (const live_denial& known : denials_) {
+    if (known.op->name == denied.op->name && known.device.name == denied.device.name &&
+        known.variant == denied.variant && known.blobs == denied.blobs && known.type == denied.type)
       return false;
   }
   denials_.push_back(denied);
@@ -107,22 +107,22 @@ SWITCHYARD_COLD live_report live_records::report() const {
   const locked lock{mutex_};
   double winners = 0;
   double best_times = 0;
-  for (const auto& each : records_) {
+  for (const auto& kept : records_) {
     live_problem& problem = out.problems.emplace_back();
-    problem.op = each->op;
-    problem.device = *each->device;
-    problem.problem = each->problem;
-    problem.row_type = each->row_type;
-    problem.match = each->match;
-    problem.winner = each->winner;
+    problem.op = kept->op;
+    problem.device = *kept->device;
+    problem.problem = kept->problem;
+    problem.row_type = kept->row_type;
+    problem.match = kept->match;
+    problem.winner = kept->winner;
     double winner = 0;
     double best = 0;
-    for (const auto& one : each->variants) {
+    for (const auto& one : kept->variants) {
       problem.variants.push_back({one->id, one->blobs, one->calls.read(), one->compared.read()});
       const live_time& time = problem.variants.back().compared;
       if (time.count == 0) continue;
       best = best == 0 ? time.median_us : std::min(best, time.median_us);
-      if (one->id == each->winner) winner = time.median_us;
+      if (one->id == kept->winner) winner = time.median_us;
     }
     if (best > 0 && winner > best) problem.regret = winner / best - 1;
     winners += winner;
@@ -140,19 +140,20 @@ SWITCHYARD_FUNCTION live_records::record* live_records::find(const operator_desc
   const std::uint64_t hash = detail::hash_live(op.name, device.name, problem);
   for (std::size_t i = 0; i < hashes_.size(); ++i) {
     if (hashes_[i] != hash) continue;
-    record& each = *records_[i];
-    if (each.op->name == op.name && each.device->name == device.name &&
-        std::equal(each.problem.begin(), each.problem.end(), problem.begin(), problem.end()))
-      return &each;
+    record& known = *records_[i];
+    if (known.op->name == op.name && known.device->name == device.name &&
+        std::equal(known.problem.begin(), known.problem.end(), problem.begin(), problem.end()))
+      return &known;
   }
   if (records_.size() >= options_.problems) {
     ++left_out_;
     return nullptr;
   }
   const device_properties* kept = nullptr;
-  for (const auto& each : devices_) {
-    if (each->name == device.name && each->arch == device.arch && each->attributes == device.attributes)
-      kept = each.get();
+  for (const auto& device_kept : devices_) {
+    if (device_kept->name == device.name && device_kept->arch == device.arch &&
+        device_kept->attributes == device.attributes)
+      kept = device_kept.get();
   }
   if (kept == nullptr) kept = devices_.emplace_back(std::make_unique<device_properties>(device)).get();
   auto fresh = std::make_unique<record>();
@@ -167,8 +168,8 @@ SWITCHYARD_FUNCTION live_records::record* live_records::find(const operator_desc
 
 SWITCHYARD_FUNCTION live_records::entry* live_records::find(record& in, const std::string& id,
                                                             const std::string& blobs) {
-  for (const auto& each : in.variants) {
-    if (each->id == id && each->blobs == blobs) return each.get();
+  for (const auto& entry : in.variants) {
+    if (entry->id == id && entry->blobs == blobs) return entry.get();
   }
   if (in.variants.size() >= max_variants) return nullptr;
   auto fresh = std::make_unique<entry>();

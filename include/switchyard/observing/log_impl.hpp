@@ -123,9 +123,9 @@ SWITCHYARD_COLD void log::write_summary() {
 
 SWITCHYARD_COLD std::string log::joined_types(std::string_view between) const {
   std::string out;
-  for (const std::string& each : types_) {
+  for (const std::string& type : types_) {
     if (!out.empty()) out += between;
-    out += json_ ? text::quote_json(each) : each;
+    out += json_ ? text::quote_json(type) : type;
   }
   return out;
 }

@@ -45,8 +45,8 @@ SWITCHYARD_COLD range_functions* keep_functions(const range_functions& found) {
   static auto* const all =
       new std::vector<std::unique_ptr<range_functions>>;  // NOLINT(cppcoreguidelines-owning-memory)
   const locked lock{guard};
-  for (const auto& each : *all) {
-    if (each->push == found.push && each->pop == found.pop) return each.get();
+  for (const auto& known : *all) {
+    if (known->push == found.push && known->pop == found.pop) return known.get();
   }
   return all->emplace_back(std::make_unique<range_functions>(found)).get();
 }
@@ -61,8 +61,8 @@ SWITCHYARD_COLD range_hooks open_ranges(const std::string& which) {
     libraries.insert(libraries.end(), {"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4"});
   if (libraries.empty()) libraries.push_back(which);
   std::string tried;
-  for (const std::string& each : libraries) {
-    const detail::range_functions found = detail::find_ranges(each);
+  for (const std::string& library : libraries) {
+    const detail::range_functions found = detail::find_ranges(library);
     if (found.push != nullptr) {
       return {[](void* mine, const char* name) noexcept {
                 (void)static_cast<detail::range_functions*>(mine)->push(name);
@@ -70,7 +70,7 @@ SWITCHYARD_COLD range_hooks open_ranges(const std::string& which) {
               [](void* mine) noexcept { (void)static_cast<detail::range_functions*>(mine)->pop(); },
               detail::keep_functions(found)};
     }
-    tried += (tried.empty() ? "" : ", ") + each;
+    tried += (tried.empty() ? "" : ", ") + library;
   }
   throw driver_error{error_code::driver_absent,
                      "no profiler's library of ranges can be used (tried " + tried +

@@ -49,12 +49,12 @@ class prometheus_text {
   /// A label; what ends a value or a line is escaped.
   void append(std::string_view label, std::string_view is) {
     out_.append(label).append("=\"");
-    for (const char each : is) {
-      if (each == '\n') {
+    for (const char character : is) {
+      if (character == '\n') {
         out_.append("\\n");
       } else {
-        if (each == '"' || each == '\\') out_ += '\\';
-        out_ += each;
+        if (character == '"' || character == '\\') out_ += '\\';
+        out_ += character;
       }
     }
     out_ += '"';
@@ -106,9 +106,9 @@ inline constexpr std::array prometheus_counters{
 
 SWITCHYARD_COLD std::string to_prometheus(const catalog_counters& from) {
   detail::prometheus_text out;
-  for (const detail::prometheus_counter& each : detail::prometheus_counters) {
-    out.begin(each.name, "counter", each.help);
-    for (const operator_counters& op : from.operators) out.add("operator", op.name, op.*each.value);
+  for (const detail::prometheus_counter& counter : detail::prometheus_counters) {
+    out.begin(counter.name, "counter", counter.help);
+    for (const operator_counters& op : from.operators) out.add("operator", op.name, op.*counter.value);
   }
   out.begin("choices_total", "counter", "Choices by reason; none: no variant was found.");
   for (const operator_counters& op : from.operators) {
@@ -117,11 +117,12 @@ SWITCHYARD_COLD std::string to_prometheus(const catalog_counters& from) {
   }
   out.begin("errors_total", "counter", "Errors of calls and of prepare() by number.");
   for (const operator_counters& op : from.operators) {
-    for (const counted_code& each : op.errors)
-      out.add(op.name, "code", std::to_string(each.code), each.count);
+    for (const counted_code& error : op.errors)
+      out.add(op.name, "code", std::to_string(error.code), error.count);
   }
   out.begin("warnings_total", "counter", "Warnings of the log by error number; 0: those without one.");
-  for (const counted_code& each : from.warnings) out.add("code", std::to_string(each.code), each.count);
+  for (const counted_code& warning : from.warnings)
+    out.add("code", std::to_string(warning.code), warning.count);
   out.begin("reloads_total", "counter", "Looks at the disk that found changed files.");
   out.add(from.reloads);
   out.begin("generation", "gauge", "Changes whenever calls may be served by other kernels than before.");

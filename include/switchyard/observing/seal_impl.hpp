@@ -35,10 +35,10 @@ SWITCHYARD_COLD seal_report seal::report() const {
 
 SWITCHYARD_COLD std::string to_string(const seal_report& of) {
   std::string out;
-  for (const unprepared_problem& each : of.problems) {
-    out += std::to_string(each.calls) + (each.calls == 1 ? " call of " : " calls of ") + each.text + ": " +
-           (each.was_loaded ? "loaded its kernel" : "planned") +
-           (each.is_fallback ? ", no rows decide it" : "") + (each.is_refused ? ", refused" : "") + "\n";
+  for (const unprepared_problem& met : of.problems) {
+    out += std::to_string(met.calls) + (met.calls == 1 ? " call of " : " calls of ") + met.text + ": " +
+           (met.was_loaded ? "loaded its kernel" : "planned") +
+           (met.is_fallback ? ", no rows decide it" : "") + (met.is_refused ? ", refused" : "") + "\n";
   }
   return out;
 }

@@ -55,7 +55,7 @@ template <class Arguments>
 template <class Operator, class... Tensors>
 [[nodiscard, gnu::always_inline]] inline std::uint64_t attention_options(
     const typename Operator::arguments& a, const Tensors*... tensors) noexcept {
-  using each = typename Operator::arguments;
+  using arguments = typename Operator::arguments;
   std::uint32_t cap = 0;
   __builtin_memcpy(&cap, &a.soft_cap, sizeof cap);
   std::uint64_t values = cap;
@@ -66,11 +66,10 @@ template <class Operator, class... Tensors>
   }
   asm("" : "+r"(values));  // NOLINT(hicpp-no-assembler): else GCC does not join the loads
   if constexpr (requires { a.dropout_p; }) {
-    values |=
-        Operator::described
-            .template changed<&each::soft_cap, &each::dropout_p, &each::window_left, &each::window_right>(a);
+    values |= Operator::described.template changed<&arguments::soft_cap, &arguments::dropout_p,
+                                                   &arguments::window_left, &arguments::window_right>(a);
   } else {
-    values |= Operator::described.template changed<&each::soft_cap, &each::window_left>(a);
+    values |= Operator::described.template changed<&arguments::soft_cap, &arguments::window_left>(a);
   }
   if constexpr (requires { a.kv_num_blocks; }) values |= block_mask_bits(a);
   return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
@@ -105,20 +104,22 @@ template <class Operator>
 /// What is wrong with the values and addresses that no axis holds; empty when nothing is.
 template <class Operator>
 [[nodiscard]] std::string check_attention_values(const typename Operator::arguments& a) {
-  using each = typename Operator::arguments;
+  using arguments = typename Operator::arguments;
   if (std::string wrong = Operator::described.wrong(a); !wrong.empty()) return wrong;
-  if (std::string wrong = wrong_addresses<&each::lse, &each::alibi_slopes, &each::seqused_k>(a);
+  if (std::string wrong =
+          wrong_addresses<&arguments::lse, &arguments::alibi_slopes, &arguments::seqused_k>(a);
       !wrong.empty())
     return wrong;
   if constexpr (requires { a.sinks; }) {
-    if (std::string wrong =
-            wrong_addresses<&each::sinks, &each::block_table, &each::k_scale, &each::v_scale>(a);
+    if (std::string wrong = wrong_addresses<&arguments::sinks, &arguments::block_table, &arguments::k_scale,
+                                            &arguments::v_scale>(a);
         !wrong.empty())
       return wrong;
   }
   if constexpr (requires { a.dropout_p; }) {
-    std::string wrong = wrong_addresses<&each::cu_seqlens_q, &each::cu_seqlens_k, &each::seqused_q>(a);
-    if (wrong.empty() && is_nonzero(a.dropout_p)) wrong = wrong_addresses<&each::dropout_state>(a);
+    std::string wrong =
+        wrong_addresses<&arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q>(a);
+    if (wrong.empty() && is_nonzero(a.dropout_p)) wrong = wrong_addresses<&arguments::dropout_state>(a);
     return wrong;
   }
   return {};
@@ -189,21 +190,23 @@ template <class Arguments>
 /// have strides only where they are given.
 template <class Arguments>
 [[nodiscard]] std::string check_attention_strides(const Arguments& call) {
-  using each = Arguments;
+  using arguments = Arguments;
   const Arguments a = without_unused_strides(call);
   std::string wrong =
-      wrong_strides<&each::q_stride_batch, &each::q_stride_head, &each::q_stride_token, &each::k_stride_batch,
-                    &each::k_stride_head, &each::k_stride_token, &each::v_stride_batch, &each::v_stride_head,
-                    &each::v_stride_token, &each::out_stride_batch, &each::out_stride_head,
-                    &each::out_stride_token>(a);
+      wrong_strides<&arguments::q_stride_batch, &arguments::q_stride_head, &arguments::q_stride_token,
+                    &arguments::k_stride_batch, &arguments::k_stride_head, &arguments::k_stride_token,
+                    &arguments::v_stride_batch, &arguments::v_stride_head, &arguments::v_stride_token,
+                    &arguments::out_stride_batch, &arguments::out_stride_head, &arguments::out_stride_token>(
+          a);
   if (wrong.empty() && a.lse != nullptr)
-    wrong = wrong_strides<&each::lse_stride_batch, &each::lse_stride_head>(a);
+    wrong = wrong_strides<&arguments::lse_stride_batch, &arguments::lse_stride_head>(a);
   if constexpr (requires { a.bias; }) {
     if (wrong.empty() && a.bias != nullptr)
-      wrong = wrong_strides<&each::bias_stride_batch, &each::bias_stride_head, &each::bias_stride_row>(a);
+      wrong = wrong_strides<&arguments::bias_stride_batch, &arguments::bias_stride_head,
+                            &arguments::bias_stride_row>(a);
   }
   if constexpr (requires { a.block_table; }) {
-    if (wrong.empty() && a.block_table != nullptr) wrong = wrong_strides<&each::block_table_stride>(a);
+    if (wrong.empty() && a.block_table != nullptr) wrong = wrong_strides<&arguments::block_table_stride>(a);
   }
   if (wrong.empty() && is_unset(a.scale)) return "scale is not set";
   if (wrong.empty() && mark_unless_finite(a.scale) < 0) return "scale must be finite";

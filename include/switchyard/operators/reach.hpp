@@ -55,14 +55,14 @@ struct dimension {
 /// The first of them that leads too far, in words; empty where none does.
 [[nodiscard, gnu::cold, gnu::noinline]] inline std::string wrong_dimension(
     std::initializer_list<dimension> all) {
-  for (const dimension& each : all) {
+  for (const dimension& dim : all) {
     std::int64_t last = 0;
-    const bool is_far = each.is_used && each.extent > 1 && each.stride > 0 &&
-                        (__builtin_mul_overflow(each.extent - 1, each.stride, &last) || last >= farthest);
+    const bool is_far = dim.is_used && dim.extent > 1 && dim.stride > 0 &&
+                        (__builtin_mul_overflow(dim.extent - 1, dim.stride, &last) || last >= farthest);
     if (!is_far) continue;
-    std::string out = std::string{each.extent_name} + " is " + std::to_string(each.extent);
-    if (!each.stride_name.empty())
-      out += " and " + std::string{each.stride_name} + " " + std::to_string(each.stride);
+    std::string out = std::string{dim.extent_name} + " is " + std::to_string(dim.extent);
+    if (!dim.stride_name.empty())
+      out += " and " + std::string{dim.stride_name} + " " + std::to_string(dim.stride);
     return out + ": no memory reaches as far";
   }
   return {};

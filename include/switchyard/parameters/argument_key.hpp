@@ -64,7 +64,7 @@ namespace detail {
   out.last = last * 8;
   std::size_t word = begin;
   for (std::size_t i = 1; i < parts; ++i) {
-    for (std::uint64_t& each : out.masks[i]) each = masks[word++];
+    for (std::uint64_t& mask : out.masks[i]) mask = masks[word++];
   }
   for (; word < end; ++word) out.masks[0][word - last] = masks[word];
   if (parts > argument_key::max_hashed) {

@@ -27,7 +27,7 @@ namespace detail {
 class layout_maker {
  public:
   /// `before` is the layout of the variant's kernel launch before this one, or null.
-  layout_maker(const selector& from, const variant& chosen, const launch& each,
+  layout_maker(const selector& from, const variant& chosen, const launch& launch,
                const launch_layout* before = nullptr);
 
   [[nodiscard]] std::unique_ptr<launch_layout> make();

@@ -48,10 +48,10 @@ SWITCHYARD_FUNCTION bool have_same_block(const launch_layout& a, const launch_la
 }
 
 SWITCHYARD_FUNCTION layout_maker::layout_maker(const selector& from, const variant& chosen,
-                                               const launch& each, const launch_layout* before)
+                                               const launch& launch, const launch_layout* before)
     : from_{from},
       variant_{chosen},
-      launch_{each},
+      launch_{launch},
       before_{before},
       out_{std::make_unique<launch_layout>()} {}
 

@@ -27,21 +27,21 @@ SWITCHYARD_FUNCTION std::unique_ptr<per_call_program> per_call_compiler::compile
   for (const axis_value& wanted : axes.last(read)) out->axes.push_back(wanted.value);
   out->values.resize(per_call_.size());
   for (std::size_t i = 0; i < per_call_.size(); ++i) {
-    const per_call_value& each = per_call_[i];
+    const per_call_value& value = per_call_[i];
     per_call_step step;
-    step.kind = each.kind;
-    step.to = each.offset;
+    step.kind = value.kind;
+    step.to = value.offset;
     step.value = static_cast<std::uint32_t>(i);
-    if (each.from == per_call_value::source::field) {
+    if (value.from == per_call_value::source::field) {
       step.does = per_call_step::action::copy;
-      step.from = fields_[each.index].offset;
-      step.count = size_of(each.kind);
-    } else if (each.from == per_call_value::source::integer) {
-      out->values[i] = each.value->fold(axes, attributes);
+      step.from = fields_[value.index].offset;
+      step.count = size_of(value.kind);
+    } else if (value.from == per_call_value::source::integer) {
+      out->values[i] = value.value->fold(axes, attributes);
       if (!compile(out->values[i].program(), step, *out)) continue;
-    } else if (each.from == per_call_value::source::workspace) {
+    } else if (value.from == per_call_value::source::workspace) {
       step.does = per_call_step::action::address;
-      step.from = each.index;
+      step.from = value.index;
     }
     if (!joined(out->steps, step)) out->steps.push_back(step);
   }
@@ -148,7 +148,9 @@ SWITCHYARD_FUNCTION bool per_call_compiler::is_limit(std::span<const instruction
 SWITCHYARD_FUNCTION void per_call_compiler::compile_flags(std::span<const instruction> program,
                                                           per_call_step& step, per_call_program& out) const {
   constexpr std::int64_t most = std::int64_t{1} << 40;
-  const auto is_small = [](const instruction& each) { return each.integer <= most && each.integer >= -most; };
+  const auto is_small = [](const instruction& instruction) {
+    return instruction.integer <= most && instruction.integer >= -most;
+  };
   const auto is_flag = [&](std::size_t at) {
     return at + 1 < program.size() && is_wide_field(program[at], opcode::push) &&
            is_constant(program[at + 1], opcode::not_equal) && program[at + 1].integer == 0;

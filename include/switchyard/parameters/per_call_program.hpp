@@ -290,9 +290,9 @@ class per_call_programs {
   per_call_programs(const per_call_programs&) = delete;
   per_call_programs& operator=(const per_call_programs&) = delete;
   ~per_call_programs() {
-    for (const per_call_program* each = first_.load(std::memory_order_relaxed); each != nullptr;) {
-      const std::unique_ptr<const per_call_program> owned{each};
-      each = each->next;
+    for (const per_call_program* program = first_.load(std::memory_order_relaxed); program != nullptr;) {
+      const std::unique_ptr<const per_call_program> owned{program};
+      program = program->next;
     }
   }
 
@@ -301,9 +301,9 @@ class per_call_programs {
   [[nodiscard]] std::span<const std::uint32_t> axes() const noexcept { return axes_; }
 
   [[nodiscard]] const per_call_program* find(problem_view problem) const noexcept {
-    const per_call_program* each = first_.load(std::memory_order_acquire);
-    while (each != nullptr && !serves(*each, problem)) each = each->next;
-    return each;
+    const per_call_program* program = first_.load(std::memory_order_acquire);
+    while (program != nullptr && !serves(*program, problem)) program = program->next;
+    return program;
   }
 
   /// Keeps a program; returns null, and leaves it to the caller, where there are too many.
@@ -322,9 +322,9 @@ class per_call_programs {
  private:
   static constexpr unsigned most = 32;
 
-  [[nodiscard]] bool serves(const per_call_program& each, problem_view problem) const noexcept {
+  [[nodiscard]] bool serves(const per_call_program& program, problem_view problem) const noexcept {
     for (std::size_t i = 0; i < axes_.size(); ++i) {
-      if (each.axes[i] != problem[axes_[i]]) return false;
+      if (program.axes[i] != problem[axes_[i]]) return false;
     }
     return true;
   }

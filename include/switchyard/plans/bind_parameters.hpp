@@ -42,13 +42,13 @@ class binder {
 
   [[gnu::always_inline]] static inline void bind_many(const launch_layout& of, std::uintptr_t arguments,
                                                       std::uintptr_t parameter_block, void** to) noexcept {
-    binder each{of, arguments, parameter_block, to};
+    binder bound{of, arguments, parameter_block, to};
     std::uint32_t groups = of.groups;
     for (; groups > straight; groups -= straight) {
-      each.take(straight);
-      each.skip(straight);
+      bound.take(straight);
+      bound.skip(straight);
     }
-    each.take(groups);
+    bound.take(groups);
   }
 
  private:

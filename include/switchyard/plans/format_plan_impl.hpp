@@ -22,19 +22,19 @@ SWITCHYARD_COLD void add_geometry(const plan& made, explanation& why) {
     return std::to_string(d.x) + "x" + std::to_string(d.y) + "x" + std::to_string(d.z);
   };
   for (std::size_t i = 0; i < made.launches.size(); ++i) {
-    const planned_launch& each = made.launches[i];
-    if (each.is_fill) continue;
+    const planned_launch& launch = made.launches[i];
+    if (launch.is_fill) continue;
     why.launches[i] += ", grid " +
-                       (each.per_call_grid != nullptr ? "of the call" : extent(each.geometry.grid)) +
-                       ", block " + extent(each.geometry.block);
-    if (each.geometry.shared_bytes > 0)
-      why.launches[i] += ", shared " + std::to_string(each.geometry.shared_bytes);
+                       (launch.per_call_grid != nullptr ? "of the call" : extent(launch.geometry.grid)) +
+                       ", block " + extent(launch.geometry.block);
+    if (launch.geometry.shared_bytes > 0)
+      why.launches[i] += ", shared " + std::to_string(launch.geometry.shared_bytes);
   }
 }
 
 SWITCHYARD_COLD std::string format_line(const explanation& why, const plan_cost& cost) {
   std::string line = "switchyard: " + std::string{cost.select_ns < 0 ? "launch " : ""} + to_string(why);
-  for (const std::string& each : why.launches) line += "; " + each;
+  for (const std::string& line_of_launch : why.launches) line += "; " + line_of_launch;
   if (cost.select_ns >= 0) {
     line += "; selected in " + std::to_string(cost.select_ns) + " ns, loaded in " +
             text::number(static_cast<double>(cost.load_ns) / 1000) + " us";

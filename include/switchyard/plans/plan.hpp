@@ -139,9 +139,9 @@ struct plan {
       const std::unique_ptr<const per_call_program> owned{own_per_call};
       own_per_call = owned->next;
     }
-    for (plan* each = within.load(std::memory_order_relaxed); each != nullptr;) {
-      const std::unique_ptr<plan> owned{each};
-      each = owned->within.exchange(nullptr, std::memory_order_relaxed);
+    for (plan* inner = within.load(std::memory_order_relaxed); inner != nullptr;) {
+      const std::unique_ptr<plan> owned{inner};
+      inner = owned->within.exchange(nullptr, std::memory_order_relaxed);
     }
   }
 

@@ -45,9 +45,9 @@ class plan_cache {
   [[nodiscard, gnu::always_inline]] inline plan* find(std::uint64_t hash,
                                                       const key_of_parts<Parts>& key) const noexcept {
     // Sequentially consistent, for the reclaimer's proof; on x86-64 these are ordinary loads.
-    plan* each = bucket_of(hash).load(std::memory_order_seq_cst);
-    while (each != nullptr && !equal(*each, key)) each = each->next.load(std::memory_order_seq_cst);
-    return each;
+    plan* found = bucket_of(hash).load(std::memory_order_seq_cst);
+    while (found != nullptr && !equal(*found, key)) found = found->next.load(std::memory_order_seq_cst);
+    return found;
   }
 
   /// The first plan of the problem's bucket, or null: its plan most of the time.
@@ -55,9 +55,9 @@ class plan_cache {
     return bucket_of(hash).load(std::memory_order_seq_cst);
   }
   template <std::size_t Parts>
-  [[nodiscard, gnu::always_inline]] static inline bool is_of(const plan& each,
+  [[nodiscard, gnu::always_inline]] static inline bool is_of(const plan& kept,
                                                              const key_of_parts<Parts>& key) noexcept {
-    return equal(each, key);
+    return equal(kept, key);
   }
 
   /// By the operator's own axes, and the conditions on arguments.
@@ -102,10 +102,10 @@ class plan_cache {
   template <class Visitor>
   void for_each(const Visitor& visit) const {
     for (std::size_t i = 0; i < std::size_t{1} << (64 - shift_); ++i) {
-      for (plan* each = buckets_[i].load(std::memory_order_seq_cst); each != nullptr;) {
-        plan* const next = each->next.load(std::memory_order_seq_cst);  // the visitor may delete the plan
-        visit(*each);
-        each = next;
+      for (plan* kept = buckets_[i].load(std::memory_order_seq_cst); kept != nullptr;) {
+        plan* const next = kept->next.load(std::memory_order_seq_cst);  // the visitor may delete the plan
+        visit(*kept);
+        kept = next;
       }
     }
   }
@@ -115,8 +115,8 @@ class plan_cache {
 
   /// Plans are many, so that the one which goes next has left the cache. The allocator soon hands its memory
   /// out again.
-  static void prefetch(const plan& each) noexcept {
-    const auto* const begin = reinterpret_cast<const std::byte*>(&each);
+  static void prefetch(const plan& kept) noexcept {
+    const auto* const begin = reinterpret_cast<const std::byte*>(&kept);
     for (std::size_t at = 0; at < sizeof(plan); at += 64) __builtin_prefetch(begin + at, 1);
   }
 
@@ -130,27 +130,27 @@ class plan_cache {
     bucket.store(fresh, std::memory_order_seq_cst);
   }
 
-  [[nodiscard]] static plan* find_from(plan* each, std::uint64_t hash, problem_view own,
+  [[nodiscard]] static plan* find_from(plan* found, std::uint64_t hash, problem_view own,
                                        std::uint64_t conditions) noexcept {
-    while (each != nullptr &&
-           (each->hash != hash || each->problem.conditions() != conditions ||
-            __builtin_memcmp(each->problem.own().data(), own.data(), own.size_bytes()) != 0))
-      each = each->next.load(std::memory_order_seq_cst);
-    return each;
+    while (found != nullptr &&
+           (found->hash != hash || found->problem.conditions() != conditions ||
+            __builtin_memcmp(found->problem.own().data(), own.data(), own.size_bytes()) != 0))
+      found = found->next.load(std::memory_order_seq_cst);
+    return found;
   }
 
   template <std::size_t Parts>
-  [[nodiscard, gnu::always_inline]] static inline bool equal(const plan& each,
+  [[nodiscard, gnu::always_inline]] static inline bool equal(const plan& kept,
                                                              const key_of_parts<Parts>& key) noexcept {
-    const detail::key_part different = compare(each, key, std::make_index_sequence<Parts>{});
+    const detail::key_part different = compare(kept, key, std::make_index_sequence<Parts>{});
     return (different[0] | different[1]) == 0;
   }
 
   // Functions instead of lambdas: GCC does not inline those here.
   template <std::size_t Parts, std::size_t... Part>
   [[nodiscard, gnu::always_inline]] static inline detail::key_part compare(
-      const plan& each, const key_of_parts<Parts>& key, std::index_sequence<Part...> /*all*/) noexcept {
-    return ((each.key[Part] ^ key[Part]) | ...);
+      const plan& kept, const key_of_parts<Parts>& key, std::index_sequence<Part...> /*all*/) noexcept {
+    return ((kept.key[Part] ^ key[Part]) | ...);
   }
 
   std::size_t capacity_;

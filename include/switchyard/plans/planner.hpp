@@ -38,7 +38,7 @@ class planner {
 
   void require_memory(std::size_t workspace_bytes) const;
 
-  [[nodiscard]] std::int64_t value_of(const expression& each) const;
+  [[nodiscard]] std::int64_t value_of(const expression& expression) const;
 
   void extent_of(const std::array<expression, 3>& from, dim3& out) const;
 
@@ -57,7 +57,7 @@ class planner {
     return out;
   }
 
-  void plan_geometry(const launch& each, planned_launch& planned) const;
+  void plan_geometry(const launch& launch, planned_launch& planned) const;
 
   void plan_parameters(planned_launch& planned) const;
 

@@ -53,17 +53,17 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
   if (out.workspace_bytes != 0) require_memory(out.workspace_bytes);
   const planned_launch* before = nullptr;  // fills do not count
   for (std::size_t i = 0; i < variant_.launches.size(); ++i) {
-    const launch& each = variant_.launches[i];
+    const launch& launch = variant_.launches[i];
     planned_launch& planned = out.launches[i];
-    if (each.is_fill) {
+    if (launch.is_fill) {
       planned.is_fill = true;
-      planned.fill_byte = each.fill_byte;
-      planned.fill_workspace = each.fill_workspace;
-      planned.is_empty = out.workspace[each.fill_workspace].bytes == 0;
+      planned.fill_byte = launch.fill_byte;
+      planned.fill_workspace = launch.fill_workspace;
+      planned.is_empty = out.workspace[launch.fill_workspace].bytes == 0;
       continue;
     }
     planned.function = kernels[i].function;
-    plan_geometry(each, planned);
+    plan_geometry(launch, planned);
     if (planned.layout->shares_block && before != nullptr && !before->is_empty) {
       planned.parameter_block = before->parameter_block;
       planned.shares_block = before->per_call != nullptr || before->shares_block;
@@ -95,8 +95,8 @@ SWITCHYARD_FUNCTION void planner::require_memory(std::size_t workspace_bytes) co
   if (memory > 0 && workspace_bytes > static_cast<std::size_t>(memory)) fail();
 }
 
-SWITCHYARD_FUNCTION std::int64_t planner::value_of(const expression& each) const {
-  const integer_result result = each.evaluate(values_);
+SWITCHYARD_FUNCTION std::int64_t planner::value_of(const expression& expression) const {
+  const integer_result result = expression.evaluate(values_);
   if (result.why != fault::none) fail();
   return result.value;
 }
@@ -153,7 +153,7 @@ SWITCHYARD_FUNCTION void planner::reserve(const std::vector<loaded_kernel>& kern
   }
 }
 
-SWITCHYARD_FUNCTION void planner::plan_geometry(const launch& each, planned_launch& planned) const {
+SWITCHYARD_FUNCTION void planner::plan_geometry(const launch& launch, planned_launch& planned) const {
   const launch_layout& layout = *planned.layout;
   planned.geometry = layout.geometry;
   if (!layout.is_block_known) {
@@ -162,7 +162,7 @@ SWITCHYARD_FUNCTION void planner::plan_geometry(const launch& each, planned_laun
     if (!to_extent(value_of(layout.shared_bytes), planned.geometry.shared_bytes)) fail();
   }
   if (layout.has_per_call_grid) {
-    planned.per_call_grid = &each.grid;
+    planned.per_call_grid = &launch.grid;
     return;
   }
   extent_of(layout.grid, planned.geometry.grid);
@@ -214,7 +214,7 @@ SWITCHYARD_FUNCTION void planner::plan_map(const tensor_map_recipe& recipe, plan
   known.swizzle = recipe.swizzle;
   known.l2_promotion = recipe.l2_promotion;
   known.out_of_bounds_fill = recipe.out_of_bounds_fill;
-  for (std::uint32_t& each : known.element_strides) each = 1;
+  for (std::uint32_t& stride : known.element_strides) stride = 1;
   visit_parts(recipe, known, [this](const expression& value, auto& to) {
     if (!value.reads_fields()) set_part(to, value_of(value));
   });

@@ -16,9 +16,9 @@ SWITCHYARD_FUNCTION bool is_of_canary(std::string_view operator_name, problem_vi
   // FNV-1a over 64-bit words, then SplitMix64's last steps, which spread it over all bits.
   constexpr std::uint64_t prime = 0x100000001b3;
   std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char each : operator_name) hash = (hash ^ static_cast<unsigned char>(each)) * prime;
-  for (const std::int64_t each : problem) {
-    hash = (hash ^ static_cast<std::uint64_t>(each)) * prime;
+  for (const char character : operator_name) hash = (hash ^ static_cast<unsigned char>(character)) * prime;
+  for (const std::int64_t value : problem) {
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * prime;
     hash ^= hash >> 32U;
   }
   hash = (hash ^ (hash >> 30U)) * 0xbf58476d1ce4e5b9;

@@ -23,17 +23,17 @@ namespace detail {
 /// Adds a plan's problem under an operator state for which files may have added conditions on arguments.
 /// Whether these hold for its calls is not known without arguments: made is what calls without and with all
 /// new conditions get.
-inline void add_missing(const operator_state& old, operator_state& fresh, const plan& each,
+inline void add_missing(const operator_state& old, operator_state& fresh, const plan& carried,
                         std::vector<met_problem>& missing) {
   const std::size_t before = old.op().added_axes;
   const std::size_t after = fresh.op().added_axes;
   const auto add = [&](std::uint64_t conditions) {
-    if (fresh.plans().find(each.hash, each.problem.own(), conditions) != nullptr) return;
+    if (fresh.plans().find(carried.hash, carried.problem.own(), conditions) != nullptr) return;
     met_problem& added = missing.emplace_back();
-    added.problem.assign(each.problem.own(), conditions);
-    added.hash = each.hash;
+    added.problem.assign(carried.problem.own(), conditions);
+    added.hash = carried.hash;
   };
-  std::uint64_t conditions = each.problem.conditions();
+  std::uint64_t conditions = carried.problem.conditions();
   add(conditions);
   if (before == after) return;
   for (std::size_t i = before; i < after; ++i) conditions |= std::uint64_t{1} << i;
@@ -58,7 +58,7 @@ SWITCHYARD_FUNCTION bool carry_plans(reclaimer& readers, const std::atomic<opera
       const reclaimer::guard guard{readers};
       operator_state* const old = current.load(std::memory_order_seq_cst);
       if (old == nullptr) return true;
-      old->plans().for_each([&](const plan& each) { add_missing(*old, fresh, each, missing); });
+      old->plans().for_each([&](const plan& carried) { add_missing(*old, fresh, carried, missing); });
     }
     std::size_t made = 0;
     std::size_t refused = 0;

@@ -45,9 +45,9 @@ SWITCHYARD_FUNCTION file_selectors::file_selectors(const operator_description& o
     variant_count_ += file->outline().entries().size();
     add_types(file->outline());
   }
-  const auto is_foreign = [this](const auto& each) {
-    const std::string& backend = each->head().device.backend;
-    return !each->is_read() || (!backend.empty() && backend != device().backend);
+  const auto is_foreign = [this](const auto& file) {
+    const std::string& backend = file->head().device.backend;
+    return !file->is_read() || (!backend.empty() && backend != device().backend);
   };
   std::erase_if(files_.overlays, is_foreign);
   std::erase_if(files_.tables, is_foreign);
@@ -74,9 +74,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::read_nearest
       [&](const outlined_file& file) {
         entry_list picked;
         for (std::uint32_t i = 0; i < file.entries().size(); ++i) {
-          const outlined_file::entry& each = file.entries()[i];
-          const bool is_forced = !force_.empty() && (is_config || file.id_of(each) == force_);
-          if (is_forced || signatures_.holds(file.types()[each.type], signature)) picked.push_back(i);
+          const outlined_file::entry& entry = file.entries()[i];
+          const bool is_forced = !force_.empty() && (is_config || file.id_of(entry) == force_);
+          if (is_forced || signatures_.holds(file.types()[entry.type], signature)) picked.push_back(i);
         }
         found += picked.size();
         return picked;
@@ -97,10 +97,10 @@ SWITCHYARD_FUNCTION std::string file_selectors::explain_failure(problem_view pro
 }
 
 SWITCHYARD_FUNCTION std::string file_selectors::first_fault() const {
-  for (const auto& each : fitting_) {
+  for (const auto& file : fitting_) {
     warnings found;  // said when the file was read, but not kept
     try {
-      (void)read_manifest(each->path(), op(), found);
+      (void)read_manifest(file->path(), op(), found);
     } catch (const error& problem) {
       return problem.what();
     }
@@ -122,12 +122,13 @@ SWITCHYARD_FUNCTION entry_list file_selectors::entries_of(const outlined_file& f
 
 SWITCHYARD_FUNCTION file_selectors::picker file_selectors::nearest_to(problem_view problem) const {
   const auto differing = [problem](const std::vector<axis_value>& type) {
-    return static_cast<std::size_t>(std::count_if(
-        type.begin(), type.end(), [&](const axis_value& each) { return problem[each.axis] != each.value; }));
+    return static_cast<std::size_t>(std::count_if(type.begin(), type.end(), [&](const axis_value& wanted) {
+      return problem[wanted.axis] != wanted.value;
+    }));
   };
   std::size_t fewest = max_axes;
-  for (const auto& each : fitting_) {
-    for (const std::vector<axis_value>& type : each->outline().types())
+  for (const auto& file : fitting_) {
+    for (const std::vector<axis_value>& type : file->outline().types())
       fewest = std::min(fewest, differing(type));
   }
   return [differing, fewest, left = max_near](const outlined_file& file) mutable {
@@ -146,11 +147,11 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(
   selector_sources sources{
       &op(),  device(), {}, {}, {}, force_, [this](const std::string& id) { return is_installed(id); },
       limits_};
-  for (const auto& each : fitting_) sources.manifests.push_back(parse(*each, pick(each->outline())));
+  for (const auto& file : fitting_) sources.manifests.push_back(parse(*file, pick(file->outline())));
   for (const auto& file : files_.overlays)
     sources.overlays.push_back(parse(*file, entries_of(file->outline(), signature)));
-  for (const auto& each : files_.tables)
-    sources.tables.push_back(parse(*each, entries_of(each->outline(), signature)));
+  for (const auto& file : files_.tables)
+    sources.tables.push_back(parse(*file, entries_of(file->outline(), signature)));
   std::vector<std::string> warned;
   auto out = build_selector(sources, warned);
   told_.of_building(warned);
@@ -158,15 +159,15 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> file_selectors::build(
 }
 
 SWITCHYARD_FUNCTION bool file_selectors::is_installed(const std::string& id) const {
-  for (const auto& each : files_.manifests) {
-    if (each->has_variant(id)) return true;
+  for (const auto& file : files_.manifests) {
+    if (file->has_variant(id)) return true;
   }
   return false;
 }
 
 SWITCHYARD_FUNCTION std::vector<std::string> file_selectors::targets() const {
   std::vector<std::string> out;
-  for (const auto& each : files_.manifests) out.push_back(each->target().backend + " " + each->target().arch);
+  for (const auto& file : files_.manifests) out.push_back(file->target().backend + " " + file->target().arch);
   return out;
 }
 

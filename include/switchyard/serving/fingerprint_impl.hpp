@@ -43,15 +43,15 @@ namespace detail {
 
 inline constexpr std::string_view choice_prefix = "choice of ";
 
-[[nodiscard]] inline bool is_choice(const fingerprint_part& each) noexcept {
-  return each.name.starts_with(choice_prefix);
+[[nodiscard]] inline bool is_choice(const fingerprint_part& part) noexcept {
+  return part.name.starts_with(choice_prefix);
 }
 
 /// Moves the choices out of the parts.
 [[nodiscard]] inline std::vector<fingerprint_part> take_choices(fingerprint& from) {
   std::vector<fingerprint_part> out;
-  for (const fingerprint_part& each : from.parts) {
-    if (is_choice(each)) out.push_back(each);
+  for (const fingerprint_part& part : from.parts) {
+    if (is_choice(part)) out.push_back(part);
   }
   std::erase_if(from.parts, is_choice);
   return out;
@@ -61,12 +61,12 @@ inline constexpr std::string_view choice_prefix = "choice of ";
 [[nodiscard]] inline std::string describe_other_choice(const std::vector<fingerprint_part>& here,
                                                        const std::vector<fingerprint_part>& there) {
   std::multimap<std::string_view, std::string_view> others;
-  for (const fingerprint_part& each : there) others.emplace(each.name, each.hash);
-  for (const fingerprint_part& each : here) {
-    const auto [first, last] = others.equal_range(each.name);
-    const auto is_same = [&each](const auto& other) { return other.second == each.hash; };
+  for (const fingerprint_part& part : there) others.emplace(part.name, part.hash);
+  for (const fingerprint_part& part : here) {
+    const auto [first, last] = others.equal_range(part.name);
+    const auto is_same = [&part](const auto& other) { return other.second == part.hash; };
     if (first == last || std::any_of(first, last, is_same)) continue;
-    return each.name + " differs: " + each.hash + " here, " + std::string{first->second} + " there";
+    return part.name + " differs: " + part.hash + " here, " + std::string{first->second} + " there";
   }
   return {};
 }
@@ -88,28 +88,28 @@ SWITCHYARD_FUNCTION void add_operator(fingerprint& to, const operator_descriptio
     to.parts.push_back({std::move(what), hash_of_text(text).substr(0, 16)});
   };
   if (!forced.empty()) add("SWITCHYARD_FORCE " + name, forced);
-  for (const auto& each : files.manifests) {
-    if (each->is_read() && target_fit(device, each->target().backend, each->target().arch))
-      add(path_from(each->path(), "kernels"), each->outline().text());
+  for (const auto& file : files.manifests) {
+    if (file->is_read() && target_fit(device, file->target().backend, file->target().arch))
+      add(path_from(file->path(), "kernels"), file->outline().text());
   }
   const bool has_canary = !files.canary.empty() && files.canary_share > 0;
   if (has_canary) add("share of the canary of " + name, text_of_bits(files.canary_share));
   for (const auto* list : {&files.canary, &files.overlays, &files.tables}) {
     if (list == &files.canary && !has_canary) continue;
-    for (const std::shared_ptr<const table_file>& each : *list) {
-      if (!each->is_read() || each->head().device.backend != device.backend) continue;
+    for (const std::shared_ptr<const table_file>& file : *list) {
+      if (!file->is_read() || file->head().device.backend != device.backend) continue;
       add((list == &files.overlays ? "overlay of " + name + " "
            : list == &files.canary ? "canary of " + name + " "
                                    : std::string{}) +
-              path_from(each->path(), "tables"),
-          each->outline().text());
+              path_from(file->path(), "tables"),
+          file->outline().text());
     }
   }
 }
 
 SWITCHYARD_FUNCTION fingerprint begin_fingerprint(const device_properties& device) {
   std::string text = device.backend + " " + device.arch + " " + device.name;
-  for (const std::int64_t each : device.attributes) text.append(" ").append(std::to_string(each));
+  for (const std::int64_t attribute : device.attributes) text.append(" ").append(std::to_string(attribute));
   fingerprint out;
   const std::string version = std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
                               std::to_string(SWITCHYARD_VERSION_MINOR) + "." +
@@ -123,9 +123,9 @@ SWITCHYARD_COLD void add_choices(fingerprint& to, std::vector<made_choice> choic
   std::sort(choices.begin(), choices.end(), [](const made_choice& a, const made_choice& b) {
     return a.problem != b.problem ? a.problem < b.problem : a.variant < b.variant;
   });
-  for (const made_choice& each : choices) {
-    fingerprint_part part{std::string{choice_prefix} + each.problem,
-                          hash_of_text(each.variant).substr(0, 16)};
+  for (const made_choice& choice : choices) {
+    fingerprint_part part{std::string{choice_prefix} + choice.problem,
+                          hash_of_text(choice.variant).substr(0, 16)};
     const bool is_known =
         !to.parts.empty() && to.parts.back().name == part.name && to.parts.back().hash == part.hash;
     if (!is_known) to.parts.push_back(std::move(part));
@@ -141,7 +141,7 @@ SWITCHYARD_COLD void add_limits(fingerprint& to, const choice_limits& limits) {
 
 SWITCHYARD_FUNCTION void finish(fingerprint& of) {
   std::string text;
-  for (const fingerprint_part& each : of.parts) text += each.hash + " " + each.name + "\n";
+  for (const fingerprint_part& part : of.parts) text += part.hash + " " + part.name + "\n";
   of.hash = hash_of_text(text);
 }
 
@@ -149,7 +149,7 @@ SWITCHYARD_FUNCTION void finish(fingerprint& of) {
 
 SWITCHYARD_FUNCTION std::string to_string(const fingerprint& of) {
   std::string out;
-  for (const fingerprint_part& each : of.parts) out += each.hash + " " + each.name + "\n";
+  for (const fingerprint_part& part : of.parts) out += part.hash + " " + part.name + "\n";
   return out;
 }
 
@@ -160,10 +160,11 @@ SWITCHYARD_FUNCTION fingerprint parse_fingerprint(std::string_view text) {
   for (std::size_t begin = 0; begin < text.size(); ++number) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
-    const bool is_part = line.size() > digits + 1 && line[digits] == ' ' &&
-                         std::all_of(line.begin(), line.begin() + digits, [](char each) {
-                           return (each >= '0' && each <= '9') || (each >= 'a' && each <= 'f');
-                         });
+    const bool is_part =
+        line.size() > digits + 1 && line[digits] == ' ' &&
+        std::all_of(line.begin(), line.begin() + digits, [](char character) {
+          return (character >= '0' && character <= '9') || (character >= 'a' && character <= 'f');
+        });
     if (!is_part)
       throw call_error{error_code::invalid_argument,
                        "line " + std::to_string(number) + " of a fingerprint is not a hash and a name"};
@@ -177,7 +178,7 @@ SWITCHYARD_FUNCTION fingerprint parse_fingerprint(std::string_view text) {
 SWITCHYARD_FUNCTION std::string describe_difference(const fingerprint& here, const fingerprint& there) {
   const auto find = [](const fingerprint& in, const std::string& name) {
     return std::find_if(in.parts.begin(), in.parts.end(),
-                        [&name](const fingerprint_part& each) { return each.name == name; });
+                        [&name](const fingerprint_part& part) { return part.name == name; });
   };
   if (std::any_of(here.parts.begin(), here.parts.end(), detail::is_choice) ||
       std::any_of(there.parts.begin(), there.parts.end(), detail::is_choice)) {

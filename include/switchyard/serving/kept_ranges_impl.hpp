@@ -50,7 +50,7 @@ SWITCHYARD_FUNCTION void kept_ranges::add(const operator_description& op,
     if (covers(op, *kept, *fresh)) return;
   }
   all_.reserve(all_.size() + 1);
-  std::erase_if(all_, [&](const auto& each) { return covers(op, *fresh, *each); });
+  std::erase_if(all_, [&](const auto& kept) { return covers(op, *fresh, *kept); });
   if (all_.size() == most) return;
   all_.push_back(fresh);
   ++changes_;

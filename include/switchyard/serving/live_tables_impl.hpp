@@ -37,11 +37,12 @@ struct table_in_making {
 /// A device's name as that of a file.
 [[nodiscard]] inline std::string file_name_of(std::string_view device) {
   std::string out;
-  for (const char each : device) {
-    const bool is_upper = each >= 'A' && each <= 'Z';
-    const bool is_kept = is_upper || (each >= 'a' && each <= 'z') || (each >= '0' && each <= '9');
+  for (const char character : device) {
+    const bool is_upper = character >= 'A' && character <= 'Z';
+    const bool is_kept =
+        is_upper || (character >= 'a' && character <= 'z') || (character >= '0' && character <= '9');
     if (is_kept) {
-      out += is_upper ? static_cast<char>(each - 'A' + 'a') : each;
+      out += is_upper ? static_cast<char>(character - 'A' + 'a') : character;
     } else if (!out.empty() && out.back() != '-') {
       out += '-';
     }
@@ -53,10 +54,10 @@ struct table_in_making {
 [[nodiscard]] inline table_in_making& table_of(std::vector<table_in_making>& all,
                                                const operator_description& op,
                                                const device_properties& device) {
-  for (table_in_making& each : all) {
-    if (each.op->name == op.name && each.content.device.name == device.name &&
-        each.content.device.attributes == device.attributes)
-      return each;
+  for (table_in_making& made : all) {
+    if (made.op->name == op.name && made.content.device.name == device.name &&
+        made.content.device.attributes == device.attributes)
+      return made;
   }
   table_in_making& made = all.emplace_back();
   made.op = &op;
@@ -69,13 +70,14 @@ struct table_in_making {
 inline void add_row(table_in_making& to, const live_problem& from) {
   std::vector<row_entry> times;
   double uncertainty = 0;
-  for (const live_variant& each : from.variants) {
-    if (each.compared.count == 0) continue;
-    times.push_back({each.id, each.compared.median_us});
-    uncertainty = std::max(uncertainty, each.compared.uncertainty);
-    to.least_samples = to.rows == 0 && times.size() == 1 ? each.compared.count
-                                                         : std::min(to.least_samples, each.compared.count);
-    to.most_samples = std::max(to.most_samples, each.compared.count);
+  for (const live_variant& compared : from.variants) {
+    if (compared.compared.count == 0) continue;
+    times.push_back({compared.id, compared.compared.median_us});
+    uncertainty = std::max(uncertainty, compared.compared.uncertainty);
+    to.least_samples = to.rows == 0 && times.size() == 1
+                           ? compared.compared.count
+                           : std::min(to.least_samples, compared.compared.count);
+    to.most_samples = std::max(to.most_samples, compared.compared.count);
   }
   if (times.size() < 2) return;  // it compares nothing
   // That of the rows they join: tables are merged where their rules are the same.
@@ -87,8 +89,8 @@ inline void add_row(table_in_making& to, const live_problem& from) {
   put_row(to.content, *to.op, from.problem, from.row_type, std::move(times), uncertainty, most);
   row_group* const group = find_group(to.content, *to.op, from.row_type);
   for (std::size_t i = 0; group != nullptr && i < group->ids.size(); ++i) {
-    for (const live_variant& each : from.variants) {
-      if (each.id == group->ids[i] && each.compared.count > 0) group->blobs[i] = each.blobs;
+    for (const live_variant& compared : from.variants) {
+      if (compared.id == group->ids[i] && compared.compared.count > 0) group->blobs[i] = compared.blobs;
     }
   }
   ++to.rows;
@@ -98,29 +100,29 @@ inline void add_row(table_in_making& to, const live_problem& from) {
 
 SWITCHYARD_COLD std::vector<live_table> format_live_tables(const live_report& from, const std::string& date) {
   std::vector<detail::table_in_making> all;
-  for (const live_problem& each : from.problems)
-    detail::add_row(detail::table_of(all, *each.op, each.device), each);
-  for (const live_denial& each : from.denials) {
-    detail::table_of(all, *each.op, each.device)
-        .content.denials.push_back({each.variant, each.reason, each.type});
+  for (const live_problem& met : from.problems)
+    detail::add_row(detail::table_of(all, *met.op, met.device), met);
+  for (const live_denial& denied : from.denials) {
+    detail::table_of(all, *denied.op, denied.device)
+        .content.denials.push_back({denied.variant, denied.reason, denied.type});
   }
   std::vector<live_table> out;
-  for (const detail::table_in_making& each : all) {
-    if (each.rows == 0 && each.content.denials.empty()) continue;
+  for (const detail::table_in_making& made : all) {
+    if (made.rows == 0 && made.content.denials.empty()) continue;
     measurement how;
     how.date = date;
     how.tool = "switchyard " + std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
                std::to_string(SWITCHYARD_VERSION_MINOR) + "." + std::to_string(SWITCHYARD_VERSION_PATCH);
-    how.rows = static_cast<std::int64_t>(each.rows);
+    how.rows = static_cast<std::int64_t>(made.rows);
     how.statistic = "median";
-    how.samples = {static_cast<std::int64_t>(each.least_samples),
-                   static_cast<std::int64_t>(each.most_samples)};
+    how.samples = {static_cast<std::int64_t>(made.least_samples),
+                   static_cast<std::int64_t>(made.most_samples)};
     how.cache = "warm";
     how.launches = "stream";
     how.note = "measured at real calls";
     out.push_back(
-        {std::string{each.op->name} + "/" + detail::file_name_of(each.content.device.name) + ".json",
-         format_table(*each.op, each.content, std::span{&how, each.rows > 0 ? 1U : 0U})});
+        {std::string{made.op->name} + "/" + detail::file_name_of(made.content.device.name) + ".json",
+         format_table(*made.op, made.content, std::span{&how, made.rows > 0 ? 1U : 0U})});
   }
   return out;
 }

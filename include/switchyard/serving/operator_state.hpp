@@ -117,9 +117,9 @@ class operator_state {
   [[nodiscard]] std::vector<const variant*> without_blob() const;
 
   /// Frees a plan, recording the calls that were counted.
-  void discard(plan* each) const noexcept;
+  void discard(plan* unused) const noexcept;
 
-  void note(const plan& each, std::uint64_t count) const noexcept;
+  void note(const plan& used, std::uint64_t count) const noexcept;
 
  private:
   struct known_kernels {
@@ -137,9 +137,9 @@ class operator_state {
   }
 
   [[nodiscard]] type_kernels* find(const type_signature& signature) const noexcept {
-    known_kernels* each = known_[bucket_of(signature)].load(std::memory_order_acquire);
-    while (each != nullptr && each->signature != signature) each = each->next;
-    return each != nullptr ? &each->kernels : nullptr;
+    known_kernels* known = known_[bucket_of(signature)].load(std::memory_order_acquire);
+    while (known != nullptr && known->signature != signature) known = known->next;
+    return known != nullptr ? &known->kernels : nullptr;
   }
 
   /// Reads the selector of a type signature. Null, and nothing is kept, where no variant is of it.

@@ -47,10 +47,10 @@ SWITCHYARD_FUNCTION operator_state::operator_state(
 }
 
 SWITCHYARD_FUNCTION operator_state::~operator_state() {
-  plans().for_each([this](plan& each) { discard(&each); });
+  plans().for_each([this](plan& kept) { discard(&kept); });
   for (std::atomic<known_kernels*>& bucket : known_) {
-    for (known_kernels* each = bucket.load(std::memory_order_relaxed); each != nullptr;)
-      delete std::exchange(each, each->next);  // NOLINT(cppcoreguidelines-owning-memory): see known_
+    for (known_kernels* known = bucket.load(std::memory_order_relaxed); known != nullptr;)
+      delete std::exchange(known, known->next);  // NOLINT(cppcoreguidelines-owning-memory): see known_
   }
 }
 
@@ -90,9 +90,9 @@ SWITCHYARD_FUNCTION explanation operator_state::explain(problem_view problem, co
 
 SWITCHYARD_FUNCTION bool operator_state::has_failures() const noexcept {
   for (const std::atomic<known_kernels*>& bucket : known_) {
-    for (const known_kernels* each = bucket.load(std::memory_order_acquire); each != nullptr;
-         each = each->next) {
-      if (each->kernels.has_failures()) return true;
+    for (const known_kernels* known = bucket.load(std::memory_order_acquire); known != nullptr;
+         known = known->next) {
+      if (known->kernels.has_failures()) return true;
     }
   }
   return false;
@@ -101,21 +101,21 @@ SWITCHYARD_FUNCTION bool operator_state::has_failures() const noexcept {
 SWITCHYARD_FUNCTION std::vector<const variant*> operator_state::without_blob() const {
   std::vector<const variant*> out;
   for (const std::atomic<known_kernels*>& bucket : known_) {
-    for (const known_kernels* each = bucket.load(std::memory_order_acquire); each != nullptr;
-         each = each->next) {
-      each->kernels.for_each_without_blob([&out](const variant& found) { out.push_back(&found); });
+    for (const known_kernels* known = bucket.load(std::memory_order_acquire); known != nullptr;
+         known = known->next) {
+      known->kernels.for_each_without_blob([&out](const variant& found) { out.push_back(&found); });
     }
   }
   return out;
 }
 
-SWITCHYARD_FUNCTION void operator_state::discard(plan* each) const noexcept {
-  note(*each, each->count.load(std::memory_order_relaxed));
-  delete each;  // NOLINT(cppcoreguidelines-owning-memory): plans are published as plain pointers
+SWITCHYARD_FUNCTION void operator_state::discard(plan* unused) const noexcept {
+  note(*unused, unused->count.load(std::memory_order_relaxed));
+  delete unused;  // NOLINT(cppcoreguidelines-owning-memory): plans are published as plain pointers
 }
 
-SWITCHYARD_FUNCTION void operator_state::note(const plan& each, std::uint64_t count) const noexcept {
-  if (shared_.record != nullptr) shared_.record->note(op(), device(), problem_of(each.problem).all(), count);
+SWITCHYARD_FUNCTION void operator_state::note(const plan& used, std::uint64_t count) const noexcept {
+  if (shared_.record != nullptr) shared_.record->note(op(), device(), problem_of(used.problem).all(), count);
 }
 
 SWITCHYARD_FUNCTION type_kernels* operator_state::make(const type_signature& signature) {

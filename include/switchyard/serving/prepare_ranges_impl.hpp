@@ -83,7 +83,7 @@ SWITCHYARD_FUNCTION std::vector<swept_axis> sample_axes(const prepared_ranges& o
   }
   auto room = static_cast<double>(most);
   const bool is_whole = of.problems() <= room;
-  double each = room;  // values of an axis
+  double share = room;  // values of an axis
   std::size_t left = out.size();
   const auto take = [&](swept_axis& axis, double values) {
     axis.values = sample_range(of.first[axis.axis], of.last[axis.axis], static_cast<std::size_t>(values));
@@ -94,16 +94,16 @@ SWITCHYARD_FUNCTION std::vector<swept_axis> sample_axes(const prepared_ranges& o
     goes_on = false;
     // Rounding must not lose the last value of an exact root.
     if (!is_whole && left > 0)
-      each = __builtin_floor(__builtin_exp2(__builtin_log2(room) / static_cast<double>(left)) + 1e-6);
+      share = __builtin_floor(__builtin_exp2(__builtin_log2(room) / static_cast<double>(left)) + 1e-6);
     for (swept_axis& axis : out) {
       const double count = of.count(axis.axis);
-      if (!axis.values.empty() || count > each) continue;
+      if (!axis.values.empty() || count > share) continue;
       take(axis, count);
       goes_on = true;
     }
   }
   for (swept_axis& axis : out) {
-    if (axis.values.empty()) take(axis, each >= 2 ? each : room >= 2 ? 2 : 1);
+    if (axis.values.empty()) take(axis, share >= 2 ? share : room >= 2 ? 2 : 1);
   }
   return out;
 }

@@ -17,7 +17,7 @@ SWITCHYARD_FUNCTION void replaced_states::add(operator_state* displaced) {
 
 SWITCHYARD_FUNCTION void replaced_states::free(reclaimer& readers) {
   std::erase_if(kept_, [&readers](operator_state* old) {
-    return readers.retire_for_owner(old, [](void* each) { delete static_cast<operator_state*>(each); });
+    return readers.retire_for_owner(old, [](void* state) { delete static_cast<operator_state*>(state); });
   });
   // Calls leave within microseconds. What a slow or preempted one still uses is freed by a later reload.
   for (int attempt = 0; attempt < max_attempts && readers.collect_owned() > 0; ++attempt) {

@@ -168,11 +168,12 @@ SWITCHYARD_COLD void selector_source::drop_outdated_denials(known_of_operator& k
   const operator_contents all = read_all(manifests);
   for (std::size_t i = known.denied.size(); i-- > 0;) {
     const live_denial& denied = known.denied[i];
-    const auto is_same = [&denied](const variant& each) {
-      return each.id == denied.variant && each.type == denied.type && blob_fingerprint(each) == denied.blobs;
+    const auto is_same = [&denied](const variant& found) {
+      return found.id == denied.variant && found.type == denied.type &&
+             blob_fingerprint(found) == denied.blobs;
     };
-    if (std::any_of(all.manifests.begin(), all.manifests.end(), [&is_same](const auto& each) {
-          return std::any_of(each->variants.begin(), each->variants.end(), is_same);
+    if (std::any_of(all.manifests.begin(), all.manifests.end(), [&is_same](const auto& file) {
+          return std::any_of(file->variants.begin(), file->variants.end(), is_same);
         }))
       continue;
     known.denied.erase(known.denied.begin() + static_cast<std::ptrdiff_t>(i));
@@ -202,9 +203,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::m
           [roots = path_.roots,
            probe = device.backend == "host" ? why_absent_ : backend_probe{}](failure_context& context) {
             context.searched = roots;
-            for (std::string& each : context.searched) each += describe_root(each);
-            for (const std::string& each : context.targets) {
-              if (probe && context.absent.empty()) context.absent = probe(each);
+            for (std::string& root : context.searched) root += describe_root(root);
+            for (const std::string& target : context.targets) {
+              if (probe && context.absent.empty()) context.absent = probe(target);
             }
           }},
       std::move(limits));
@@ -283,8 +284,8 @@ SWITCHYARD_FUNCTION argument_axes& selector_source::known_of_operator::arguments
 SWITCHYARD_FUNCTION void selector_source::known_of_operator::ask_for(const device_properties* device) {
   if (device == nullptr) {
     for_all_devices = true;
-  } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& each) {
-               return each.backend == device->backend && each.arch == device->arch;
+  } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& known) {
+               return known.backend == device->backend && known.arch == device->arch;
              })) {
     devices.push_back(*device);
   }
@@ -304,7 +305,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
     const std::shared_ptr<const manifest_file>& same) const {
   const auto is_wanted = [&](const target& of) {
     return known.concerns(
-        [&of](const device_properties& each) { return target_fit(each, of.backend, of.arch).has_value(); });
+        [&of](const device_properties& known) { return target_fit(known, of.backend, of.arch).has_value(); });
   };
   if (same != nullptr && (same->is_read() || !is_wanted(same->target()))) return same;
   const opened_file file{path, max_json_bytes};
@@ -330,8 +331,8 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
 
 SWITCHYARD_FUNCTION const manifest_file* selector_source::serving_manifest(
     const std::string& path, const known_of_operator& known) noexcept {
-  for (const auto& each : known.serving.manifests) {
-    if (each->path() == path && each->is_read()) return each.get();
+  for (const auto& file : known.serving.manifests) {
+    if (file->path() == path && file->is_read()) return file.get();
   }
   return nullptr;
 }
@@ -368,7 +369,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_tabl
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   const auto is_wanted = [&](const std::string& backend) {
-    return known.concerns([&backend](const device_properties& each) { return each.backend == backend; });
+    return known.concerns([&backend](const device_properties& on) { return on.backend == backend; });
   };
   if (same != nullptr && (same->is_read() || !is_wanted(same->head().device.backend))) return same;
   const opened_file file{path, max_json_bytes};

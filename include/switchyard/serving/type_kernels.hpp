@@ -129,16 +129,16 @@ class type_kernels {
   }
 
   /// Of a plan's calls in a profiler: "softmax avx512_s4"; null where ranges are off.
-  [[nodiscard]] const char* range_of(const plan& each) const noexcept {
-    return ranges_.empty() ? nullptr : ranges_[each.chosen.variant].c_str();
+  [[nodiscard]] const char* range_of(const plan& made) const noexcept {
+    return ranges_.empty() ? nullptr : ranges_[made.chosen.variant].c_str();
   }
 
   /// Counts an error that a call of a plan ends with.
   [[gnu::cold]] void count(error_code thrown) const noexcept;
 
   /// A line for one launch, where they were asked for.
-  void trace(const plan& each) const {
-    if (shared_.messages->level() == debug_level::launches) report(each, problem_of(each).all(), {});
+  void trace(const plan& made) const {
+    if (shared_.messages->level() == debug_level::launches) report(made, problem_of(made).all(), {});
   }
 
  private:

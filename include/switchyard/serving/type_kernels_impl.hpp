@@ -171,8 +171,8 @@ SWITCHYARD_FUNCTION void type_kernels::count(const choice& chosen) const noexcep
 }
 
 SWITCHYARD_FUNCTION void type_kernels::name_ranges() {
-  for (const candidate& each : selector_->candidates)
-    ranges_.push_back(std::string{selector_->op->name}.append(" ").append(each.variant->id));
+  for (const candidate& of : selector_->candidates)
+    ranges_.push_back(std::string{selector_->op->name}.append(" ").append(of.variant->id));
 }
 
 SWITCHYARD_FUNCTION void type_kernels::make_room_for_blocks(const plan& out) {

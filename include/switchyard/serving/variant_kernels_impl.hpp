@@ -52,12 +52,12 @@ SWITCHYARD_FUNCTION const std::vector<loaded_kernel>* variant_kernels::load(
     std::vector<loaded_kernel> kernels(chosen.launches.size());
     const launch_layout* before = nullptr;  // fills do not count
     for (std::size_t i = 0; i < chosen.launches.size(); ++i) {
-      const launch& each = chosen.launches[i];
-      if (each.is_fill) continue;
+      const launch& launch = chosen.launches[i];
+      if (launch.is_fill) continue;
       kernels[i] =
-          may_load == loading::allowed ? shared_.loader->load(each) : shared_.loader->find_loaded(each);
+          may_load == loading::allowed ? shared_.loader->load(launch) : shared_.loader->find_loaded(launch);
       if (kernels[i].function == nullptr) fail_unloaded(chosen, may_load);
-      kernels[i].layout = detail::layout_maker{selector_, chosen, each, before}.make();
+      kernels[i].layout = detail::layout_maker{selector_, chosen, launch, before}.make();
       before = kernels[i].layout.get();
       // What no problem changes is refused once, and not at each launch.
       if (before->is_block_known) shared_.loader->driver().configure(kernels[i].function, before->geometry);
@@ -122,19 +122,21 @@ SWITCHYARD_FUNCTION void variant_kernels::return_to_service(std::int64_t by_then
 SWITCHYARD_FUNCTION void variant_kernels::configure(const plan& out, std::uint32_t index) {
   loaded_variant& slot = variants_[index];
   for (std::size_t i = 0; i < out.launches.size(); ++i) {
-    const planned_launch& each = out.launches[i];
-    if (each.is_fill || each.is_empty) continue;
-    if (each.per_call_grid == nullptr && !shared_.loader->driver().accepts_grid(each.geometry)) [[unlikely]]
-      fail_grid(*selector_.candidates[index].variant, i, each.geometry.grid);
-    if (each.layout->is_block_known && each.geometry.shared_bytes == 0 && each.geometry.cluster == dim3{})
+    const planned_launch& launch = out.launches[i];
+    if (launch.is_fill || launch.is_empty) continue;
+    if (launch.per_call_grid == nullptr && !shared_.loader->driver().accepts_grid(launch.geometry))
+        [[unlikely]]
+      fail_grid(*selector_.candidates[index].variant, i, launch.geometry.grid);
+    if (launch.layout->is_block_known && launch.geometry.shared_bytes == 0 &&
+        launch.geometry.cluster == dim3{})
       continue;
     const locked lock{slot.configure_mutex};
     launch_geometry& before = slot.configured[i];
-    if (each.geometry.shared_bytes <= before.shared_bytes && each.geometry.cluster == before.cluster &&
-        each.geometry.block == before.block)
+    if (launch.geometry.shared_bytes <= before.shared_bytes && launch.geometry.cluster == before.cluster &&
+        launch.geometry.block == before.block)
       continue;
-    shared_.loader->driver().configure(each.function, each.geometry);
-    before = each.geometry;
+    shared_.loader->driver().configure(launch.function, launch.geometry);
+    before = launch.geometry;
   }
 }
 

@@ -36,8 +36,8 @@ class variant_bound {
   using box = std::vector<interval>;  ///< by axis
 
   variant_bound(const candidate_set& from, const candidate& of) : from_{from}, of_{of} {
-    for (const named_expression& each : of.variant->workspace) read_ |= each.value.axes_read();
-    for (const condition& each : of.variant->conditions) read_ |= each.value.axes_read();
+    for (const named_expression& buffer : of.variant->workspace) read_ |= buffer.value.axes_read();
+    for (const condition& required : of.variant->conditions) read_ |= required.value.axes_read();
   }
 
   /// Not less than the workspace of any problem in the box, or than `known`, which another variant takes.
@@ -82,13 +82,13 @@ class variant_bound {
   }
 
   void add(const box& of) {
-    for (const condition& each : of_.variant->conditions) {
-      const interval holds = bound(each.value, of, from_.device.attributes);
+    for (const condition& required : of_.variant->conditions) {
+      const interval holds = bound(required.value, of, from_.device.attributes);
       if (holds.is_empty() || (holds.is_single() && holds.low == 0)) return;
     }
     std::int64_t total = 0;
-    for (const named_expression& each : of_.variant->workspace) {
-      const interval bytes = bound(each.value, of, from_.device.attributes);
+    for (const named_expression& buffer : of_.variant->workspace) {
+      const interval bytes = bound(buffer.value, of, from_.device.attributes);
       if (bytes.is_empty() || bytes.high < 0 || bytes.low > max_buffer_bytes) return;
       total += static_cast<std::int64_t>(padded_buffer(smaller(bytes.high, max_buffer_bytes)));
     }
@@ -100,10 +100,10 @@ class variant_bound {
   /// A problem of the box that the variant serves shows what is needed at least.
   void try_corner(const box& of, bool is_upper) {
     corner_.clear();
-    for (const interval& each : of) corner_.push_back(is_upper ? each.high : each.low);
+    for (const interval& side : of) corner_.push_back(is_upper ? side.high : side.low);
     const evaluation values{corner_, from_.device.attributes, {}, nullptr};
-    for (const condition& each : of_.variant->conditions) {
-      const integer_result holds = each.value.evaluate(values);
+    for (const condition& required : of_.variant->conditions) {
+      const integer_result holds = required.value.evaluate(values);
       if (holds.why != fault::none || holds.value == 0) return;
     }
     least_ = larger(least_, workspace_need(*of_.variant, values));
@@ -139,7 +139,7 @@ class type_sweep {
  public:
   type_sweep(const operator_description& op, const prepared_ranges& ranges, const device_properties& device) {
     const call_problem whole{op, ranges.first, device.attributes, ranges.arguments.data()};
-    for (const std::int64_t each : whole.all()) box_.push_back({each, each});
+    for (const std::int64_t value : whole.all()) box_.push_back({value, value});
     std::uint64_t running = 0;
     for (std::size_t i = 0; i < ranges.first.size(); ++i) {
       if (ranges.first[i] == ranges.last[i]) continue;
@@ -152,7 +152,7 @@ class type_sweep {
       turning_.push_back({i, {0, 1}});
     }
     double count = 1;
-    for (const turn& each : turning_) count *= static_cast<double>(each.of.high - each.of.low) + 1;
+    for (const turn& axis : turning_) count *= static_cast<double>(axis.of.high - axis.of.low) + 1;
     if (count <= max_types) return;
     throw call_error{error_code::invalid_argument, std::string{op.name} + ": the ranges cover more than " +
                                                        std::to_string(max_types) +
@@ -161,7 +161,7 @@ class type_sweep {
 
   template <class Visitor>
   void for_each(const Visitor& visit) {
-    for (const turn& each : turning_) box_[each.axis] = {each.of.low, each.of.low};
+    for (const turn& axis : turning_) box_[axis.axis] = {axis.of.low, axis.of.low};
     for (bool more = true; more;) {
       visit(box_);
       more = false;
@@ -189,12 +189,12 @@ SWITCHYARD_COLD std::size_t bound_workspace(const operator_selectors& rules, con
   std::int64_t most = 0;
   type_sweep{rules.op(), ranges, rules.device()}.for_each([&](const variant_bound::box& box) {
     std::vector<std::int64_t> problem;
-    for (const interval& each : box) problem.push_back(each.low);
+    for (const interval& side : box) problem.push_back(side.low);
     const std::shared_ptr<const selector> of_type = rules.read(rules.signature_of(problem));
-    for (const candidate& each : of_type->candidates) {
-      if (each.variant->workspace.empty() || !matches(each.variant->type, problem)) continue;
-      if (!find_exceeded(of_type->limits, *each.variant).empty()) continue;
-      most = smaller(variant_bound{*of_type, each}.most(box, most), of_type->limits.workspace_bytes);
+    for (const candidate& served : of_type->candidates) {
+      if (served.variant->workspace.empty() || !matches(served.variant->type, problem)) continue;
+      if (!find_exceeded(of_type->limits, *served.variant).empty()) continue;
+      most = smaller(variant_bound{*of_type, served}.most(box, most), of_type->limits.workspace_bytes);
     }
   });
   const std::int64_t memory = rules.device().attribute("memory_bytes");  // 0: not known

@@ -20,17 +20,17 @@ namespace detail {
 
 [[nodiscard]] inline std::string format_extents(std::span<const std::int64_t> extents) {
   std::string out = "[";
-  for (const std::int64_t each : extents) {
+  for (const std::int64_t extent : extents) {
     if (out.size() > 1) out += ", ";
-    out += std::to_string(each);
+    out += std::to_string(extent);
   }
   return out + "]";
 }
 
-[[nodiscard]] inline std::string format_extent_name(const dim_description& each) {
-  std::string out{each.extent};
-  if (each.factor != 1) out = std::to_string(each.factor) + " * " + out;
-  if (each.more != 0) out += " + " + std::to_string(each.more);
+[[nodiscard]] inline std::string format_extent_name(const dim_description& dim) {
+  std::string out{dim.extent};
+  if (dim.factor != 1) out = std::to_string(dim.factor) + " * " + out;
+  if (dim.more != 0) out += " + " + std::to_string(dim.more);
   return out;
 }
 
@@ -53,23 +53,24 @@ namespace detail {
 [[nodiscard]] inline std::string wrong_stride(std::span<const view_description> all,
                                               std::span<const const_tensor> given, std::size_t index) {
   const view_description& of = all[index];
-  const const_tensor& each = given[index];
-  const std::size_t rank = each.rank();
+  const const_tensor& tensor = given[index];
+  const std::size_t rank = tensor.rank();
   const auto fail = [&](std::size_t d, std::int64_t wanted) {
-    return format_tensor(of, each) + ": the stride of " + format_extent_name(of.dims[d]) + " must be " +
-           std::to_string(wanted) + ", not " + std::to_string(each.stride(d));
+    return format_tensor(of, tensor) + ": the stride of " + format_extent_name(of.dims[d]) + " must be " +
+           std::to_string(wanted) + ", not " + std::to_string(tensor.stride(d));
   };
   for (std::size_t d = rank; d-- > 0;) {
-    if (each.extent(d) <= 1) continue;
+    if (tensor.extent(d) <= 1) continue;
     if (of.dims[d].stride.empty()) {
-      const std::int64_t wanted = d + 1 == rank ? 1 : checked_product(each.stride(d + 1), each.extent(d + 1));
-      if (wanted == too_large) return format_tensor(of, each) + " has more elements than 64 bits count";
-      if (each.stride(d) != wanted) return fail(d, wanted);
+      const std::int64_t wanted =
+          d + 1 == rank ? 1 : checked_product(tensor.stride(d + 1), tensor.extent(d + 1));
+      if (wanted == too_large) return format_tensor(of, tensor) + " has more elements than 64 bits count";
+      if (tensor.stride(d) != wanted) return fail(d, wanted);
       continue;
     }
     for (std::size_t i = 0; i < index; ++i) {  // two tensors with one stride
       for (std::size_t other = 0; other < given[i].rank(); ++other) {
-        if (all[i].dims[other].stride == of.dims[d].stride && given[i].stride(other) != each.stride(d))
+        if (all[i].dims[other].stride == of.dims[d].stride && given[i].stride(other) != tensor.stride(d))
           return fail(d, given[i].stride(other)) + ", as in " + std::string{all[i].name};
       }
     }
@@ -97,10 +98,10 @@ namespace detail {
                                               std::span<const const_tensor> given,
                                               std::span<const extent_values> values, std::size_t index) {
   const view_description& of = all[index];
-  const const_tensor& each = given[index];
-  for (std::size_t d = 0; d < each.rank(); ++d) {
+  const const_tensor& tensor = given[index];
+  for (std::size_t d = 0; d < tensor.rank(); ++d) {
     const dim_description& here = of.dims[d];
-    const std::int64_t extent = each.extent(d);
+    const std::int64_t extent = tensor.extent(d);
     if (here.may_be_one && extent == 1) continue;
     // The tensor that had the extent first.
     std::size_t first = 0;
@@ -117,7 +118,7 @@ namespace detail {
     const bool is_possible = !__builtin_mul_overflow(here.factor, value, &wanted) &&
                              !__builtin_add_overflow(wanted, here.more, &wanted);
     if (is_possible && extent == wanted) continue;
-    std::string out = format_tensor(of, each) + ": " + format_extent_name(here) + " is " +
+    std::string out = format_tensor(of, tensor) + ": " + format_extent_name(here) + " is " +
                       std::to_string(extent) + ", but ";
     if (first == index) return out + "must be " + std::to_string(wanted);
     if (here.factor != 1 || here.more != 0) out += std::string{here.extent} + " is ";
@@ -131,10 +132,10 @@ SWITCHYARD_COLD std::string disagreement(std::span<const view_description> all,
                                          std::span<const extent_values> values, bool may_be_null) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const view_description& of = all[i];
-    const const_tensor& each = given[i];
-    if (!each && of.is_optional) continue;
-    if (each.rank() != of.dims.size()) return wrong_rank(of, each);
-    if (!each && !may_be_null && each.count() != 0) return std::string{of.name} + " is null";
+    const const_tensor& tensor = given[i];
+    if (!tensor && of.is_optional) continue;
+    if (tensor.rank() != of.dims.size()) return wrong_rank(of, tensor);
+    if (!tensor && !may_be_null && tensor.count() != 0) return std::string{of.name} + " is null";
     if (std::string wrong = wrong_type(all, given, i); !wrong.empty()) return wrong;
     if (std::string wrong = wrong_extent(all, given, values, i); !wrong.empty()) return wrong;
     if (std::string wrong = wrong_stride(all, given, i); !wrong.empty()) return wrong;

@@ -90,7 +90,7 @@ class result_finder {
   }
   [[nodiscard]] bool has(std::uint32_t field) const {
     return std::any_of(found_.begin(), found_.end(),
-                       [field](const result_tensor& each) { return each.field == field; });
+                       [field](const result_tensor& result) { return result.field == field; });
   }
 
   /// A field that may be written through must have been found.

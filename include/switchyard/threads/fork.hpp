@@ -120,8 +120,8 @@ class fork_listener {
 inline void fork_gate::in_child() noexcept {
   closed_by_me() = false;
   open();
-  for (const fork_listener* each = fork_listener::first_; each != nullptr; each = each->next_)
-    each->in_child_(each->owner_);
+  for (const fork_listener* listener = fork_listener::first_; listener != nullptr; listener = listener->next_)
+    listener->in_child_(listener->owner_);
 }
 
 }  // namespace v0

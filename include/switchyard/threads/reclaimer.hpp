@@ -232,14 +232,14 @@ class reclaimer {
         stage_ = 1;
       }
       const unsigned resting = phase_ ^ 1U;
-      const bool quiet = for_all([resting](const stripe& each) {
-        return each.readers[resting].load(std::memory_order_seq_cst) == 0;
+      const bool quiet = for_all([resting](const stripe& part) {
+        return part.readers[resting].load(std::memory_order_seq_cst) == 0;
       });
       if (!quiet) break;
       if (stage_ == 1) {
         phase_ = resting;
-        (void)for_all([resting](stripe& each) {
-          each.phase.store(resting, std::memory_order_seq_cst);
+        (void)for_all([resting](stripe& part) {
+          part.phase.store(resting, std::memory_order_seq_cst);
           return true;
         });
         stage_ = 2;

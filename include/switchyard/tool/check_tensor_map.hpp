@@ -51,8 +51,8 @@ template <class Value>
              "B takes at most " + std::to_string(most);
     }
   }
-  for (const expression& each : map.stride_bytes) {
-    const std::optional<std::int64_t> stride = value(each);
+  for (const expression& bytes : map.stride_bytes) {
+    const std::optional<std::int64_t> stride = value(bytes);
     if (stride && *stride % alignment != 0)
       return "a stride of " + std::to_string(*stride) + " bytes is not a multiple of 16";
   }

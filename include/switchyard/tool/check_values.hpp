@@ -54,8 +54,8 @@ class value_checker {
   value_checker(const operator_description& op, const target& on, bool fields_known)
       : op_{op}, on_{on}, device_{usual_device(on)} {
     if (!fields_known) return;
-    for (const std::int64_t each : trial_calls::usual_values)
-      arguments_.push_back(trial_calls::make_arguments(op, each));
+    for (const std::int64_t usual : trial_calls::usual_values)
+      arguments_.push_back(trial_calls::make_arguments(op, usual));
   }
 
   /// What is wrong with a variant, at most once for each of its expressions.
@@ -64,10 +64,10 @@ class value_checker {
     out_.clear();
     calls_.emplace(op_, device_, owner);
     constexpr std::int64_t max_workspace = std::int64_t{1} << 40U;  // no device has as much memory
-    for (const named_expression& each : owner.workspace)
-      check(each.value, "workspace '" + each.name + "'", 0, max_workspace);
-    for (const launch& each : owner.launches) {
-      if (!each.is_fill) check_launch_values(each);
+    for (const named_expression& buffer : owner.workspace)
+      check(buffer.value, "workspace '" + buffer.name + "'", 0, max_workspace);
+    for (const launch& launch : owner.launches) {
+      if (!launch.is_fill) check_launch_values(launch);
     }
     return std::move(out_);
   }
@@ -85,30 +85,30 @@ class value_checker {
     std::int64_t most;
   };
 
-  void check_launch_values(const launch& each) {
+  void check_launch_values(const launch& launch) {
     constexpr std::uint32_t extent = 0xffffffff;
     constexpr dim3 any_grid{extent, extent, extent};
     const dim3& max_grid = on_.backend == "cuda" ? max_cuda_grid : any_grid;
     const std::array<std::uint32_t, 3> most{max_grid.x, max_grid.y, max_grid.z};
-    const std::string kernel = "kernel '" + each.kernel + "': ";
+    const std::string kernel = "kernel '" + launch.kernel + "': ";
     static constexpr std::array<std::string_view, 3> names{"[0]", "[1]", "[2]"};
     for (std::size_t i = 0; i < 3; ++i) {
-      check(each.grid[i], kernel + "grid" + std::string{names[i]}, 0, most[i]);
-      check(each.block[i], kernel + "block" + std::string{names[i]}, 1, extent);
-      check(each.cluster[i], kernel + "cluster" + std::string{names[i]}, 1, extent);
+      check(launch.grid[i], kernel + "grid" + std::string{names[i]}, 0, most[i]);
+      check(launch.block[i], kernel + "block" + std::string{names[i]}, 1, extent);
+      check(launch.cluster[i], kernel + "cluster" + std::string{names[i]}, 1, extent);
     }
-    check_grid_size(each, kernel);
+    check_grid_size(launch, kernel);
     // More than a device has makes the variant serve other calls only, but for the host's, whose limit no
     // attribute states.
-    check(each.shared_bytes, kernel + "shared_bytes", 0,
+    check(launch.shared_bytes, kernel + "shared_bytes", 0,
           on_.backend == "host" ? max_host_scratch_bytes : extent);
-    check_parameters(each.parameters, kernel);
+    check_parameters(launch.parameters, kernel);
   }
 
-  void check_grid_size(const launch& each, const std::string& kernel) {
+  void check_grid_size(const launch& launch, const std::string& kernel) {
     std::array<std::uint32_t, 3> grid{};
     for (std::size_t i = 0; i < grid.size(); ++i) {
-      const auto value = constant_of(each.grid[i]);
+      const auto value = constant_of(launch.grid[i]);
       if (!value || *value < 0) return;
       grid[i] = static_cast<std::uint32_t>(std::min<std::int64_t>(*value, 0xffffffff));
     }
@@ -118,13 +118,13 @@ class value_checker {
   }
 
   void check_parameters(const std::vector<parameter>& all, const std::string& kernel) {
-    for (const parameter& each : all) {
-      if (each.from == parameter::source::integer) {
-        const auto [least, most] = range_of(each.kind);
-        check(each.value, kernel + "parameter " + each.text, least, most);
+    for (const parameter& member : all) {
+      if (member.from == parameter::source::integer) {
+        const auto [least, most] = range_of(member.kind);
+        check(member.value, kernel + "parameter " + member.text, least, most);
       }
-      check_parameters(each.members, kernel);
-      for (const tensor_map_recipe& map : each.map) {
+      check_parameters(member.members, kernel);
+      for (const tensor_map_recipe& map : member.map) {
         for (const auto* const list : {&map.extents, &map.stride_bytes, &map.box, &map.element_strides}) {
           for (const expression& part : *list)
             check(part, kernel + "a tensor map's part", 0, std::numeric_limits<std::int64_t>::max());
@@ -157,12 +157,12 @@ class value_checker {
   void check(const expression& of, const std::string& name, std::int64_t least, std::int64_t most) {
     if (of.is_constant() && within({of, name, least, most}, of.evaluate({}))) return;
     const expression folded = of.fold(owner_->type, device_.attributes);
-    const subject each{folded, name, least, most};
-    if (folded.reads_fields()) return check_arguments(each);
+    const subject checked{folded, name, least, most};
+    if (folded.reads_fields()) return check_arguments(checked);
     const std::uint64_t axes = folded.axes_read();
     if (axes == 0) {
       const integer_result found = folded.evaluate({});
-      if (!within(each, found)) report(each, found, "every call");
+      if (!within(checked, found)) report(checked, found, "every call");
       return;
     }
     std::vector<std::uint32_t> read;
@@ -178,17 +178,17 @@ class value_checker {
       values call = calls_->make_call(1);
       for (const std::int64_t value : calls_->values_of(read.front(), own, trial_calls::largest_alone)) {
         call[read.front()] = value;
-        if (judge(each, call) == verdict::wrong) return report_call(each, call);
+        if (judge(checked, call) == verdict::wrong) return report_call(checked, call);
       }
       return;
     }
     for (const std::int64_t size : trial_calls::sizes) {
       const values call = calls_->make_call(size);
-      if (judge(each, call) == verdict::wrong) return report_call(each, call);
+      if (judge(checked, call) == verdict::wrong) return report_call(checked, call);
     }
     for (const std::uint32_t axis : read) {
       for (const std::int64_t value : calls_->values_of(axis, own, largest_of_several)) {
-        if (const auto call = find_wrong(each, axis, value)) return report_call(each, *call);
+        if (const auto call = find_wrong(checked, axis, value)) return report_call(checked, *call);
       }
     }
   }
@@ -197,7 +197,7 @@ class value_checker {
 
   /// The first call with a value of one axis, if it and all others with this value are wrong. Operators
   /// refuse some combinations of sizes, which nothing here knows of.
-  [[nodiscard]] std::optional<values> find_wrong(const subject& each, std::uint32_t axis,
+  [[nodiscard]] std::optional<values> find_wrong(const subject& checked, std::uint32_t axis,
                                                  std::int64_t value) const {
     std::optional<values> first;
     std::array<std::int64_t, trial_calls::usual_values.size() + 2> others{value, 4 * value};
@@ -205,39 +205,39 @@ class value_checker {
     for (const std::int64_t other : others) {
       values call = calls_->make_call(other);
       call[axis] = value;
-      const verdict found = judge(each, call);
+      const verdict found = judge(checked, call);
       if (found == verdict::right) return std::nullopt;
       if (found == verdict::wrong && !first) first = std::move(call);
     }
     return first;
   }
 
-  [[nodiscard]] verdict judge(const subject& each, const values& call) const {
-    const integer_result found = each.value.evaluate({call, {}, {}, nullptr});
-    if (within(each, found) || is_too_large(each, found, call)) return verdict::right;
-    return serves(each, call) ? verdict::wrong : verdict::not_served;
+  [[nodiscard]] verdict judge(const subject& checked, const values& call) const {
+    const integer_result found = checked.value.evaluate({call, {}, {}, nullptr});
+    if (within(checked, found) || is_too_large(checked, found, call)) return verdict::right;
+    return serves(checked, call) ? verdict::wrong : verdict::not_served;
   }
 
-  void report_call(const subject& each, const values& call) {
+  void report_call(const subject& checked, const values& call) {
     std::string where;
     for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
-      if (!each.value.reads_axis(i)) continue;
+      if (!checked.value.reads_axis(i)) continue;
       where += (where.empty() ? "" : " ") + std::string{op_.axes[i].name} + "=" +
                format_value(op_.axes[i], call[i]);
     }
-    report(each, each.value.evaluate({call, {}, {}, nullptr}), where);
+    report(checked, checked.value.evaluate({call, {}, {}, nullptr}), where);
   }
 
   /// Whether a value of several axes is too large only because the call is: nothing says how large they are
   /// together.
-  [[nodiscard]] bool is_too_large(const subject& each, const integer_result& found,
+  [[nodiscard]] bool is_too_large(const subject& checked, const integer_result& found,
                                   const values& call) const {
-    if (found.why == fault::none ? found.value < each.least : found.why != fault::overflow) return false;
+    if (found.why == fault::none ? found.value < checked.least : found.why != fault::overflow) return false;
     constexpr std::int64_t small = 64;
     std::int64_t size = 1;
     std::size_t count = 0;
     for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
-      if (!each.value.reads_axis(i)) continue;
+      if (!checked.value.reads_axis(i)) continue;
       ++count;
       if (__builtin_mul_overflow(size, call[i], &size)) return true;
     }
@@ -245,48 +245,48 @@ class value_checker {
   }
 
   /// Whether the conditions hold for a call, with some size of the axes that the subject does not read.
-  [[nodiscard]] bool serves(const subject& each, const values& call) const {
+  [[nodiscard]] bool serves(const subject& checked, const values& call) const {
     if (calls_->hold(call)) return true;
     for (const std::int64_t size : trial_calls::sizes) {
       values other = calls_->make_call(size);
       for (std::uint32_t i = 0; i < op_.axes.size() && i < expression::max_axes_read; ++i) {
-        if (each.value.reads_axis(i)) other[i] = call[i];
+        if (checked.value.reads_axis(i)) other[i] = call[i];
       }
       if (calls_->hold(other)) return true;
     }
     return false;
   }
 
-  void check_arguments(const subject& each) {
+  void check_arguments(const subject& checked) {
     std::optional<integer_result> first;
     for (std::size_t i = 0; i < arguments_.size(); ++i) {
       const values call = calls_->make_call(trial_calls::usual_values[i]);
       const integer_result found =
-          each.value.evaluate({call, device_.attributes, op_.fields, arguments_[i].data()});
-      if (within(each, found)) return;
+          checked.value.evaluate({call, device_.attributes, op_.fields, arguments_[i].data()});
+      if (within(checked, found)) return;
       if (!first) first = found;
     }
-    if (first) report(each, *first, "every call that was tried");
+    if (first) report(checked, *first, "every call that was tried");
   }
 
-  [[nodiscard]] static bool within(const subject& each, const integer_result& found) noexcept {
-    return found.why == fault::none && found.value >= each.least && found.value <= each.most;
+  [[nodiscard]] static bool within(const subject& checked, const integer_result& found) noexcept {
+    return found.why == fault::none && found.value >= checked.least && found.value <= checked.most;
   }
 
-  void report(const subject& each, const integer_result& found, const std::string& where) {
-    std::string text{each.name};
+  void report(const subject& checked, const integer_result& found, const std::string& where) {
+    std::string text{checked.name};
     // Without the kernel's name, which often differs from variant to variant.
     const std::size_t colon = text.starts_with("kernel '") ? text.find("': ") : std::string::npos;
     std::string kind = colon == std::string::npos ? text : text.substr(colon);
-    kind.append(" ").append(found.why != fault::none   ? to_string(found.why)
-                            : found.value < each.least ? std::string_view{"below"}
-                                                       : std::string_view{"above"});
+    kind.append(" ").append(found.why != fault::none      ? to_string(found.why)
+                            : found.value < checked.least ? std::string_view{"below"}
+                                                          : std::string_view{"above"});
     kind.append(" ").append(where);
     if (found.why != fault::none) {
       text.append(" ").append(to_string(found.why)).append(" for ").append(where);
     } else {
       text += " would be " + std::to_string(found.value) + " for " + where + "; it must be " +
-              std::to_string(each.least) + " to " + std::to_string(each.most);
+              std::to_string(checked.least) + " to " + std::to_string(checked.most);
     }
     out_.push_back({std::move(kind), std::move(text)});
   }

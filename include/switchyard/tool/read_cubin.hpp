@@ -75,16 +75,16 @@ inline void read_cubin_info(std::span<const std::byte> info, kernel_facts& kerne
   if (const auto capability = cuda::compute_capability_of(image)) {
     out.arch = cuda::architecture_name(*capability);
   }
-  elf::find_symbol(image, elf::section_symbols, [&](const elf::symbol& each) {
-    if (each.type == function && (each.other & entry_point) != 0) {
-      out.kernels.emplace_back().name = each.name;
+  elf::find_symbol(image, elf::section_symbols, [&](const elf::symbol& symbol) {
+    if (symbol.type == function && (symbol.other & entry_point) != 0) {
+      out.kernels.emplace_back().name = symbol.name;
     }
     return false;
   });
-  elf::find_section(image, [&](const elf::section& each) {
+  elf::find_section(image, [&](const elf::section& section) {
     for (kernel_facts& kernel : out.kernels) {
-      if (each.name == ".nv.info." + kernel.name) detail::read_cubin_info(each.bytes, kernel);
-      if (each.name == ".nv.shared." + kernel.name) kernel.static_shared = each.size;
+      if (section.name == ".nv.info." + kernel.name) detail::read_cubin_info(section.bytes, kernel);
+      if (section.name == ".nv.shared." + kernel.name) kernel.static_shared = section.size;
     }
     return false;
   });

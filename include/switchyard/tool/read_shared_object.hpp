@@ -29,14 +29,14 @@ using relocation_map = std::unordered_map<std::uint64_t, std::uint64_t>;
 
 [[nodiscard]] inline relocation_map read_relocations(std::span<const std::byte> image) {
   std::vector<std::uint64_t> symbols;
-  elf::find_symbol(image, elf::section_dynamic_symbols, [&symbols](const elf::symbol& each) {
-    symbols.push_back(each.value);
+  elf::find_symbol(image, elf::section_dynamic_symbols, [&symbols](const elf::symbol& symbol) {
+    symbols.push_back(symbol.value);
     return false;
   });
   relocation_map out;
-  elf::find_section(image, [&](const elf::section& each) {
-    if (each.type != elf::section_relocations) return false;
-    for (std::uint64_t at = 0; const auto entry = elf::part(each.bytes, at, 24); at += 24) {
+  elf::find_section(image, [&](const elf::section& section) {
+    if (section.type != elf::section_relocations) return false;
+    for (std::uint64_t at = 0; const auto entry = elf::part(section.bytes, at, 24); at += 24) {
       // The upper half is a symbol, whose value the addend is added to.
       const std::uint64_t symbol = *elf::integer<std::uint64_t>(*entry, 8) >> 32U;
       out.emplace(*elf::integer<std::uint64_t>(*entry, 0),
@@ -91,17 +91,17 @@ inline void read_host_kernel(std::span<const std::byte> image, const relocation_
                                                   : "ELF machine " + std::to_string(file->machine);
   }
   const auto relocations = detail::read_relocations(image);
-  elf::find_symbol(image, elf::section_dynamic_symbols, [&](const elf::symbol& each) {
+  elf::find_symbol(image, elf::section_dynamic_symbols, [&](const elf::symbol& symbol) {
     constexpr std::uint8_t global = 1;
     constexpr std::uint8_t weak = 2;
-    if (each.section == 0 && each.binding == global && !each.name.empty())
-      out.needs.symbols.emplace_back(each.name);
-    const bool exported = (each.binding == global || each.binding == weak) && each.section != 0;
-    if (!exported || each.type != object) return false;
+    if (symbol.section == 0 && symbol.binding == global && !symbol.name.empty())
+      out.needs.symbols.emplace_back(symbol.name);
+    const bool exported = (symbol.binding == global || symbol.binding == weak) && symbol.section != 0;
+    if (!exported || symbol.type != object) return false;
     kernel_facts& kernel = out.kernels.emplace_back();
-    kernel.name = each.name;
-    if (each.size == detail::host_kernel_bytes)
-      detail::read_host_kernel(image, relocations, each.value, kernel);
+    kernel.name = symbol.name;
+    if (symbol.size == detail::host_kernel_bytes)
+      detail::read_host_kernel(image, relocations, symbol.value, kernel);
     return false;
   });
   return out;

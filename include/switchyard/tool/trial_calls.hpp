@@ -41,11 +41,11 @@ class trial_calls {
     for (std::size_t i = 0; i < out.size(); ++i) {
       if (!op_.axes[i].value_names.empty()) out[i] = 0;
     }
-    for (const bound_axis& each : bounds_) {
-      const std::int64_t wanted = out[each.axis];
-      if (!is_within(each, wanted, out)) out[each.axis] = each.usual;
+    for (const bound_axis& bound : bounds_) {
+      const std::int64_t wanted = out[bound.axis];
+      if (!is_within(bound, wanted, out)) out[bound.axis] = bound.usual;
     }
-    for (const axis_value& each : owner_.type) out[each.axis] = each.value;
+    for (const axis_value& fixed : owner_.type) out[fixed.axis] = fixed.value;
     return out;
   }
 
@@ -58,9 +58,9 @@ class trial_calls {
       return out;
     }
     out.assign(sizes.begin(), sizes.end());
-    for (const std::int64_t each : constants) {
-      if (each < 0 || each > largest) continue;
-      for (std::int64_t near = each - 1; near <= each + 1; ++near) {
+    for (const std::int64_t constant : constants) {
+      if (constant < 0 || constant > largest) continue;
+      for (std::int64_t near = constant - 1; near <= constant + 1; ++near) {
         if (near >= 1 && near <= largest) out.push_back(near);
       }
     }
@@ -72,8 +72,8 @@ class trial_calls {
   /// Whether the variant's conditions hold for a call.
   [[nodiscard]] bool hold(const values& call) const {
     const evaluation at{call, device_.attributes, {}, nullptr};
-    return std::all_of(owner_.conditions.begin(), owner_.conditions.end(), [&at](const condition& each) {
-      const integer_result holds = each.value.evaluate(at);
+    return std::all_of(owner_.conditions.begin(), owner_.conditions.end(), [&at](const condition& required) {
+      const integer_result holds = required.value.evaluate(at);
       return holds.why == fault::none && holds.value != 0;
     });
   }
@@ -91,20 +91,20 @@ class trial_calls {
   [[nodiscard]] static std::vector<std::byte> make_arguments(const operator_description& op,
                                                              std::int64_t value) {
     std::size_t bytes = op.argument_bytes;
-    for (const field_description& each : op.fields)
-      bytes = std::max<std::size_t>(bytes, each.offset + size_of(each.kind));
+    for (const field_description& field : op.fields)
+      bytes = std::max<std::size_t>(bytes, field.offset + size_of(field.kind));
     std::vector<std::byte> out(bytes);
-    for (const field_description& each : op.fields) {
-      std::byte* const to = out.data() + each.offset;
-      if (each.kind == value_kind::f32) {
+    for (const field_description& field : op.fields) {
+      std::byte* const to = out.data() + field.offset;
+      if (field.kind == value_kind::f32) {
         const auto real = static_cast<float>(value);
         std::memcpy(to, &real, sizeof real);
-      } else if (each.kind == value_kind::f64) {
+      } else if (field.kind == value_kind::f64) {
         const auto real = static_cast<double>(value);
         std::memcpy(to, &real, sizeof real);
       } else {
-        const std::int64_t held = size_of(each.kind) == 1 ? std::min<std::int64_t>(value, 127) : value;
-        std::memcpy(to, &held, size_of(each.kind));  // little-endian, as every machine that is served
+        const std::int64_t held = size_of(field.kind) == 1 ? std::min<std::int64_t>(value, 127) : value;
+        std::memcpy(to, &held, size_of(field.kind));  // little-endian, as every machine that is served
       }
     }
     return out;
@@ -121,10 +121,10 @@ class trial_calls {
   };
 
   /// Whether a value meets an axis's conditions. `call` is where it is put.
-  [[nodiscard]] bool is_within(const bound_axis& each, std::int64_t value, values& call) const {
-    call[each.axis] = value;
+  [[nodiscard]] bool is_within(const bound_axis& bound, std::int64_t value, values& call) const {
+    call[bound.axis] = value;
     const evaluation at{call, device_.attributes, {}, nullptr};
-    return std::all_of(each.conditions.begin(), each.conditions.end(), [&at](const expression* condition) {
+    return std::all_of(bound.conditions.begin(), bound.conditions.end(), [&at](const expression* condition) {
       const integer_result holds = condition->evaluate(at);
       return holds.why == fault::none && holds.value != 0;
     });
@@ -132,23 +132,23 @@ class trial_calls {
 
   /// The axes that one condition bounds alone.
   void find_bounds() {
-    for (const condition& each : owner_.conditions) {
-      const std::uint64_t axes = each.value.axes_read();
+    for (const condition& required : owner_.conditions) {
+      const std::uint64_t axes = required.value.axes_read();
       const auto axis = static_cast<std::uint32_t>(std::countr_zero(axes));
-      if (!std::has_single_bit(axes) || each.value.reads_fields() || axis >= op_.axes.size()) continue;
+      if (!std::has_single_bit(axes) || required.value.reads_fields() || axis >= op_.axes.size()) continue;
       const auto known = std::find_if(bounds_.begin(), bounds_.end(),
                                       [axis](const bound_axis& other) { return other.axis == axis; });
       (known == bounds_.end() ? bounds_.emplace_back(bound_axis{axis, {}, 0}) : *known)
-          .conditions.push_back(&each.value);
+          .conditions.push_back(&required.value);
     }
-    for (bound_axis& each : bounds_) {
+    for (bound_axis& bound : bounds_) {
       values call(op_.axes.size(), 1);
       values constants;
-      for (const expression* condition : each.conditions) add_constants(*condition, constants);
-      const values tried = values_of(each.axis, constants, largest_alone);
+      for (const expression* condition : bound.conditions) add_constants(*condition, constants);
+      const values tried = values_of(bound.axis, constants, largest_alone);
       const auto found = std::find_if(tried.begin(), tried.end(),
-                                      [&](std::int64_t value) { return is_within(each, value, call); });
-      each.usual = found == tried.end() ? 1 : *found;
+                                      [&](std::int64_t value) { return is_within(bound, value, call); });
+      bound.usual = found == tried.end() ? 1 : *found;
     }
   }
 

@@ -194,11 +194,11 @@ class judge {
     earlier_.resize(written_.size());
     originals_.resize(written_.size());
     for (std::size_t i = 0; i < written_.size(); ++i) {
-      const tensors::tensor& each = call_.all()[i];
-      if (!written_[i] || each.is_result() || each.bytes == 0) continue;
+      const tensors::tensor& tensor = call_.all()[i];
+      if (!written_[i] || tensor.is_result() || tensor.bytes == 0) continue;
       try {
-        originals_[i] = device_buffer{call_.driver(), each.bytes};
-        originals_[i].upload(copies_.bytes(i).data(), each.bytes);
+        originals_[i] = device_buffer{call_.driver(), tensor.bytes};
+        originals_[i].upload(copies_.bytes(i).data(), tensor.bytes);
       } catch (const driver_error&) {
         originals_[i] = {};  // no memory left: from the host each time
       }
@@ -209,30 +209,30 @@ class judge {
   /// run. Where no earlier result is kept, NaN takes its place.
   void reset(old_content old = old_content::nan) {
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
-      tensors::tensor& each = call_.all()[i];
-      if (each.is_result()) {
+      tensors::tensor& tensor = call_.all()[i];
+      if (tensor.is_result()) {
         if (old == old_content::earlier && !earlier_[i].empty()) {
-          each.upload(earlier_[i].data());
+          tensor.upload(earlier_[i].data());
         } else {
-          each.fill(old == old_content::finite ? 0x3c : 0xff);
+          tensor.fill(old == old_content::finite ? 0x3c : 0xff);
         }
       } else if (written_[i]) {
         const void* const from = originals_[i].bytes() > 0 ? originals_[i].data() : copies_.bytes(i).data();
-        each.upload(from);
+        tensor.upload(from);
       }
-      each.fill_margins();
+      tensor.fill_margins();
     }
   }
 
   /// Keeps the results of a right run as old content.
   void keep_results() {
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
-      const tensors::tensor& each = call_.all()[i];
-      if (!each.is_result() || each.bytes == 0 || each.bytes > max_compared_input) continue;
-      earlier_[i].resize(each.bytes);
-      each.download(earlier_[i].data(), each.bytes);
-      const auto size = static_cast<std::size_t>(size_of(each.type));
-      const std::size_t half = each.bytes / size / 2 * size;
+      const tensors::tensor& tensor = call_.all()[i];
+      if (!tensor.is_result() || tensor.bytes == 0 || tensor.bytes > max_compared_input) continue;
+      earlier_[i].resize(tensor.bytes);
+      tensor.download(earlier_[i].data(), tensor.bytes);
+      const auto size = static_cast<std::size_t>(size_of(tensor.type));
+      const std::size_t half = tensor.bytes / size / 2 * size;
       std::rotate(earlier_[i].begin(), earlier_[i].begin() + static_cast<std::ptrdiff_t>(half),
                   earlier_[i].end());
     }
@@ -264,25 +264,25 @@ class judge {
       if (!wrong.empty()) return wrong;
     }
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
-      const tensors::tensor& each = call_.all()[i];
-      std::vector<std::uint8_t> margin(each.before);
+      const tensors::tensor& tensor = call_.all()[i];
+      std::vector<std::uint8_t> margin(tensor.before);
       const auto touched = [](std::uint8_t byte) { return byte != tensors::margin_byte; };
-      each.memory.download(margin.data(), margin.size());
+      tensor.memory.download(margin.data(), margin.size());
       if (const auto bad = std::find_if(margin.rbegin(), margin.rend(), touched); bad != margin.rend()) {
-        return "writes before the beginning of a tensor of " + std::to_string(each.bytes) + " bytes, " +
+        return "writes before the beginning of a tensor of " + std::to_string(tensor.bytes) + " bytes, " +
                std::to_string(bad - margin.rbegin() + 1) + " bytes before it";
       }
-      each.download(margin.data(), margin.size(), each.bytes);
+      tensor.download(margin.data(), margin.size(), tensor.bytes);
       const auto bad = std::find_if(margin.begin(), margin.end(), touched);
       if (bad != margin.end()) {
-        return "writes past the end of a tensor of " + std::to_string(each.bytes) + " bytes, " +
+        return "writes past the end of a tensor of " + std::to_string(tensor.bytes) + " bytes, " +
                std::to_string(bad - margin.begin()) + " bytes behind it";
       }
-      if (written_[i] || each.is_result() || each.bytes > max_compared_input) continue;
-      std::vector<std::byte> now(each.bytes);
-      if (!now.empty()) each.download(now.data(), now.size());
+      if (written_[i] || tensor.is_result() || tensor.bytes > max_compared_input) continue;
+      std::vector<std::byte> now(tensor.bytes);
+      if (!now.empty()) tensor.download(now.data(), now.size());
       if (now != copies_.bytes(i)) {
-        return "changes an input, a tensor of " + std::to_string(each.bytes) + " bytes";
+        return "changes an input, a tensor of " + std::to_string(tensor.bytes) + " bytes";
       }
     }
     return {};

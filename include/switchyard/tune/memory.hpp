@@ -133,9 +133,9 @@ namespace detail {
   };
   static thread_local std::deque<block> recent;
   const std::size_t length = count < most ? count : most;
-  for (const block& each : recent) {
-    if (each.type == type && each.count == length && each.seed == seed && each.spread == spread)
-      return each.elements;
+  for (const block& known : recent) {
+    if (known.type == type && known.count == length && known.seed == seed && known.spread == spread)
+      return known.elements;
   }
   recent.push_front(
       {type, length, seed, spread,

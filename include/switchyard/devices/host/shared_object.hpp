@@ -137,22 +137,22 @@ class shared_object {
     constexpr std::uint64_t page = 4096;
     bool any = false;
     std::uint64_t end = 0;
-    for (const segment& each : segments_) {
-      if (each.type != is_loaded && each.type != is_thread_local) continue;
-      if (each.file_bytes > each.bytes) return "has a segment with more bytes in the file than in memory";
-      if (each.bytes > max_bytes || each.address > max_bytes) {
-        return "takes a segment of " + std::to_string(each.bytes) + " bytes at address " +
-               std::to_string(each.address) + "; at most " + std::to_string(max_bytes) + " are read";
+    for (const segment& loaded : segments_) {
+      if (loaded.type != is_loaded && loaded.type != is_thread_local) continue;
+      if (loaded.file_bytes > loaded.bytes) return "has a segment with more bytes in the file than in memory";
+      if (loaded.bytes > max_bytes || loaded.address > max_bytes) {
+        return "takes a segment of " + std::to_string(loaded.bytes) + " bytes at address " +
+               std::to_string(loaded.address) + "; at most " + std::to_string(max_bytes) + " are read";
       }
-      if ((each.alignment & (each.alignment - 1)) != 0 || each.alignment > max_bytes)
+      if ((loaded.alignment & (loaded.alignment - 1)) != 0 || loaded.alignment > max_bytes)
         return "has a segment whose alignment is no power of two";
-      if (each.type != is_loaded) continue;
-      if (each.alignment == 0 || each.alignment % page != 0)
+      if (loaded.type != is_loaded) continue;
+      if (loaded.alignment == 0 || loaded.alignment % page != 0)
         return "has a segment that is not aligned to pages";
-      if ((each.address - each.offset) % each.alignment != 0)
+      if ((loaded.address - loaded.offset) % loaded.alignment != 0)
         return "has a segment whose address and place in the file differ in alignment";
-      if (any && each.address < end) return "has segments that overlap or are not in ascending order";
-      end = each.address + each.bytes;
+      if (any && loaded.address < end) return "has segments that overlap or are not in ascending order";
+      end = loaded.address + loaded.bytes;
       any = true;
     }
     return any ? std::string{} : "has no segment to load";

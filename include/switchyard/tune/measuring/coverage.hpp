@@ -44,14 +44,14 @@ struct coverage_point {
     const std::size_t chosen = left[pick];
     out.push_back(chosen);
     left.erase(left.begin() + static_cast<std::ptrdiff_t>(pick));
-    for (const std::size_t each : left) {
-      if (points[each].kind != points[chosen].kind) continue;
+    for (const std::size_t candidate : left) {
+      if (points[candidate].kind != points[chosen].kind) continue;
       double squared = 0;
-      for (std::size_t i = 0; i < points[each].at.size(); ++i) {
-        const double apart = points[each].at[i] - points[chosen].at[i];
+      for (std::size_t i = 0; i < points[candidate].at.size(); ++i) {
+        const double apart = points[candidate].at[i] - points[chosen].at[i];
         squared += apart * apart;
       }
-      nearest[each] = std::min(nearest[each], std::sqrt(squared));
+      nearest[candidate] = std::min(nearest[candidate], std::sqrt(squared));
     }
   }
   return out;

@@ -61,7 +61,7 @@ class operator_bench final : public bench {
     asked_.reset();
     unchecked_.reset();
     reduced_.reset();
-    for (const auto& [id, each] : forced_) each->forget_problem();
+    for (const auto& [id, bench] : forced_) bench->forget_problem();
     calls_.clear();
     calls_.reserve(max_copies);
     calls_.push_back(workload<Operator>::make(memory_, want, seed));
@@ -122,10 +122,11 @@ class operator_bench final : public bench {
     if (std::string wrong = run_often(run, call.arguments, *judge_, runs); !wrong.empty()) return wrong;
     if (asked_) prepare_variations(asked_->first, asked_->second);
     asked_.reset();
-    for (const std::unique_ptr<varied_call>& each : varied_) {
-      if (!serves(variant, each->call.arguments)) continue;
-      if (std::string wrong = run_often(run, each->call.arguments, *each->wanted, least_runs); !wrong.empty())
-        return each->text + ": " + wrong;
+    for (const std::unique_ptr<varied_call>& varied : varied_) {
+      if (!serves(variant, varied->call.arguments)) continue;
+      if (std::string wrong = run_often(run, varied->call.arguments, *varied->wanted, least_runs);
+          !wrong.empty())
+        return varied->text + ": " + wrong;
     }
     return {};
   }
@@ -134,31 +135,31 @@ class operator_bench final : public bench {
 
   [[nodiscard]] double sample(const std::string& variant, const sample_options& options) override {
     if (calls_.empty()) throw call_error{error_code::invalid_argument, "no problem is set up"};
-    forced_variant& each = forced(variant);
+    forced_variant& bench = forced(variant);
     // Workspace that is kept: the driver gives its own back whenever the host waits, and takes long to make
     // it anew, which is no property of the variant.
-    const std::size_t bytes = each.run.workspace_bytes(calls_[0].arguments);
+    const std::size_t bytes = bench.run.workspace_bytes(calls_[0].arguments);
     if (bytes > scratch_.bytes()) {
       scratch_ = {};  // before the larger one is made
       scratch_ = device_buffer{device_.driver(), bytes};
     }
     const workspace kept = bytes > 0 ? workspace{scratch_.data(), bytes} : workspace{};
-    const auto call = [&](stream on) { each.run(on, calls_[next_++ % calls_.size()].arguments, kept); };
-    if (!each.ready) {  // its kernels are loaded, and its plan is made
+    const auto call = [&](stream on) { bench.run(on, calls_[next_++ % calls_.size()].arguments, kept); };
+    if (!bench.ready) {  // its kernels are loaded, and its plan is made
       call({});
       if (const status result = device_.driver()->synchronize({}); result != 0)
         throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
-      each.ready = true;
+      bench.ready = true;
     }
     sample_options how = options;
-    if (how.launches == launch_mode::graph && !each.recordable) how.launches = launch_mode::device;
+    if (how.launches == launch_mode::graph && !bench.recordable) how.launches = launch_mode::device;
     try {
-      if (how.launches == launch_mode::graph) sampler_.keep_recorded(how, call, each.graph);
+      if (how.launches == launch_mode::graph) sampler_.keep_recorded(how, call, bench.graph);
     } catch (const driver_error&) {  // some launches cannot be recorded
-      each.recordable = false;
+      bench.recordable = false;
       how.launches = launch_mode::device;
     }
-    return sampler_.sample(how, call, each.graph);
+    return sampler_.sample(how, call, bench.graph);
   }
 
  private:
@@ -241,8 +242,8 @@ class operator_bench final : public bench {
       if (!has_room(
               [&] { static_cast<void>(smaller_call<Operator>(calls_[0], smaller, less, memory_, seed)); }))
         return;
-      for (const variation& each : workload<Operator>::variations) {
-        smaller.vary(each);
+      for (const variation& variation : workload<Operator>::variations) {
+        smaller.vary(variation);
         if (!has_room([&] {
               made = std::make_unique<varied_call>(
                   varied_call{workload<Operator>::make(memory_, smaller, seed + 100), nullptr, {}});
@@ -251,9 +252,10 @@ class operator_bench final : public bench {
             }) ||
             made->wanted == nullptr)
           continue;
-        made->text = "with values up to " + text::number(static_cast<double>(each.spread)) +
-                     (each.apart > 0 ? ", rows apart" : "") + (each.options ? ", options off defaults" : "") +
-                     (each.shifted ? ", unaligned" : "");
+        made->text = "with values up to " + text::number(static_cast<double>(variation.spread)) +
+                     (variation.apart > 0 ? ", rows apart" : "") +
+                     (variation.options ? ", options off defaults" : "") +
+                     (variation.shifted ? ", unaligned" : "");
         varied_.push_back(std::move(made));
       }
     }

@@ -39,7 +39,7 @@ template <operator_type Operator>
 
 [[nodiscard]] inline double total_bytes(const tensors& of) {
   double out = 0;
-  for (const tensors::tensor& each : of.all()) out += static_cast<double>(each.bytes);
+  for (const tensors::tensor& tensor : of.all()) out += static_cast<double>(tensor.bytes);
   return out;
 }
 
@@ -52,10 +52,10 @@ template <operator_type Operator>
 [[nodiscard]] std::unique_ptr<prepared_call<Operator>> smaller_call(
     const prepared_call<Operator>& call, request& want, const check_options& options,
     const std::shared_ptr<device_driver>& memory, std::uint64_t seed) {
-  const auto too_large = [&](const prepared_call<Operator>& each) {
-    const auto rows = std::min(workload<Operator>::rows(each.arguments), options.least_rows);
-    return total_bytes(each.memory) > options.max_bytes ||
-           static_cast<double>(rows) * workload<Operator>::row_work(each.arguments) > options.max_row_work;
+  const auto too_large = [&](const prepared_call<Operator>& call) {
+    const auto rows = std::min(workload<Operator>::rows(call.arguments), options.least_rows);
+    return total_bytes(call.memory) > options.max_bytes ||
+           static_cast<double>(rows) * workload<Operator>::row_work(call.arguments) > options.max_row_work;
   };
   std::unique_ptr<prepared_call<Operator>> out;
   if (!too_large(call)) return out;

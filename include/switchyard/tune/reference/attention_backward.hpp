@@ -158,14 +158,14 @@ void attention_backward(const operators::attention_backward::arguments& a, atten
               out.dk[at(dk + d)] += ds * read(a.q, q + d);
               largest_k = std::max(largest_k, std::abs(read(a.k, k + d)));
             }
-            const Real each = factor * factor * (noise[at(j)] + noise_of_delta);
+            const Real noise_of_ds = factor * factor * (noise[at(j)] + noise_of_delta);
             if (a.dbias != nullptr) {
               const std::size_t place = bias_place(b, h, i, j);
               out.dbias[place] += weights[at(j)] * (dp[at(j)] - delta);
               noise_of_bias[place] += weights[at(j)] * weights[at(j)] * (noise[at(j)] + noise_of_delta);
             }
-            noise_of_query += each * largest_k * largest_k;
-            noise_of_key[at(j)] += each * largest_q * largest_q;
+            noise_of_query += noise_of_ds * largest_k * largest_k;
+            noise_of_key[at(j)] += noise_of_ds * largest_q * largest_q;
           }
           out.noise_dq = std::max(out.noise_dq, std::sqrt(noise_of_query));
         }

@@ -35,7 +35,7 @@ void rotary_cache(const operators::rotary_cache::arguments& a, std::int64_t t, V
   const auto place = [&](std::vector<double>& x, const float* gamma) {
     if (gamma != nullptr) {
       double squares = 0;
-      for (const double each : x) squares += each * each;
+      for (const double value : x) squares += value * value;
       const double factor =
           1 / std::sqrt(squares / static_cast<double>(count) + static_cast<double>(a.epsilon));
       for (std::size_t i = 0; i < count; ++i) x[i] *= factor * static_cast<double>(gamma[i]);
@@ -54,7 +54,7 @@ void rotary_cache(const operators::rotary_cache::arguments& a, std::int64_t t, V
   };
   const auto write = [&](result to, std::int64_t offset, const std::vector<double>& x, double scale) {
     double largest = 0;
-    for (const double each : x) largest = std::fmax(largest, std::abs(each / scale));
+    for (const double value : x) largest = std::fmax(largest, std::abs(value / scale));
     for (std::size_t i = 0; i < count; ++i)
       visit(to, offset + static_cast<std::int64_t>(i), x[i] / scale, largest);
   };

@@ -92,8 +92,8 @@ inline std::size_t settle_ties(table& of, std::size_t neighbours = 8) {
       std::stable_sort(begin, end, faster);
       if (end - begin < 2) continue;
       const double reach = tied_up_to(begin->microseconds, group.row_uncertainty(row));
-      const auto tied = std::find_if(begin, end, [&](const measured_time& each) {
-        return static_cast<double>(each.microseconds) > reach;
+      const auto tied = std::find_if(begin, end, [&](const measured_time& time) {
+        return static_cast<double>(time.microseconds) > reach;
       });
       if (tied - begin < 2) continue;
       std::vector<std::pair<double, std::size_t>> near;
@@ -106,21 +106,21 @@ inline std::size_t settle_ties(table& of, std::size_t neighbours = 8) {
       near.resize(count);
       auto best = begin;
       double best_score = 0;
-      for (auto each = begin; each != tied; ++each) {
+      for (auto candidate = begin; candidate != tied; ++candidate) {
         double score = 0;
         for (const auto& [squared, other] : near) {
           const auto times = group.row_times(other);
           const auto [low, high] = std::minmax_element(times.begin(), times.end(), faster);
           const auto found = std::find_if(times.begin(), times.end(), [&](const measured_time& time) {
-            return time.variant == each->variant;
+            return time.variant == candidate->variant;
           });
           const auto time = found == times.end() ? *high : *found;
           score +=
               std::log2(static_cast<double>(time.microseconds) / static_cast<double>(low->microseconds)) /
               (1 + squared);
         }
-        if (each != begin && score >= best_score) continue;
-        best = each;
+        if (candidate != begin && score >= best_score) continue;
+        best = candidate;
         best_score = score;
       }
       if (best == begin) continue;

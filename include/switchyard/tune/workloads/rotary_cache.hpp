@@ -78,7 +78,7 @@ struct workload<operators::rotary_cache> {
     if (want.flag("scaled")) {
       std::uniform_real_distribution<float> scale{0.01F, 0.02F};
       std::vector<float> scales(static_cast<std::size_t>(heads_kv));
-      for (float& each : scales) each = scale(generator);
+      for (float& value : scales) value = scale(generator);
       with.k_scale = memory.copied(scales, {heads_kv});
       with.v_scale = memory.copied(scales, {heads_kv});
     }
