@@ -12,11 +12,11 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/operators/built_in.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/tool/described_operator.hpp>
@@ -46,7 +46,7 @@ struct filed_operator {
   sy::tool::described_operator description;
   known_operator known;
 
-  std::unique_ptr<sy::argument_axes> arguments;  // once the types of arguments are known
+  std::unique_ptr<sy::added_axes> arguments;  // once the types of arguments are known
 
   explicit filed_operator(const std::string& name)
       : description{name}, known{&description.get(), {}, true, false} {}
@@ -60,7 +60,7 @@ namespace {
   static std::vector<known_operator> all = [] {
     std::vector<known_operator> out;
     sy::operators::built_in::for_each([&out]<class Operator>() {
-      static sy::argument_axes arguments{sy::describe<Operator>()};
+      static sy::added_axes arguments{sy::describe<Operator>()};
       out.push_back(know(arguments.live()));
     });
     return out;
@@ -92,9 +92,9 @@ const std::vector<known_operator>& known_operators() {
 }
 
 void add_operators(std::span<const sy::tool::own_operator> own) {
-  static std::vector<std::unique_ptr<sy::argument_axes>> arguments;
+  static std::vector<std::unique_ptr<sy::added_axes>> arguments;
   for (const sy::tool::own_operator& each : own) {
-    arguments.push_back(std::make_unique<sy::argument_axes>(*each.description));
+    arguments.push_back(std::make_unique<sy::added_axes>(*each.description));
     add(know(arguments.back()->live()));
   }
 }
@@ -108,7 +108,7 @@ void add_described(const std::string& path) {
   kept->description.read(file);
   kept->known.is_learned = false;
   kept->known.knows_arguments = true;
-  kept->arguments = std::make_unique<sy::argument_axes>(kept->description.get());
+  kept->arguments = std::make_unique<sy::added_axes>(kept->description.get());
   kept->known.description = &kept->arguments->live();
   add(kept->known);
 }

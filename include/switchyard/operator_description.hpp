@@ -75,7 +75,7 @@ struct axis_default {
   std::string_view value;  ///< as text, or "=axis" for the value of another axis
 };
 
-class argument_axes;  // problem/argument_axes.hpp
+class added_axes;  // problem/added_axes.hpp
 
 /// Copies numbers from where a device has them, for checked mode.
 class index_source {
@@ -97,8 +97,8 @@ struct operator_description {
   std::span<const field_description> fields;
   std::size_t argument_bytes = 0;
   std::span<const former_name> formerly;
-  std::size_t added_axes = 0;          ///< how many of the last axes files added: see argument_axes
-  argument_axes* arguments = nullptr;  ///< keeps those that files add; null: files may add none
+  std::size_t added_count = 0;  ///< how many of the last axes files added: see added_axes
+  added_axes* added = nullptr;  ///< keeps those that files add; null: files may add none
   std::span<const implied_axis> implied{};
   /// The operator's check_memory(), of its argument struct; null: it has none.
   std::string (*check_memory)(const void* arguments) = nullptr;
@@ -110,7 +110,7 @@ struct operator_description {
   std::string (*check_indices)(const void* arguments) = nullptr;
 
   /// Axes that are the operator's own.
-  [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_axes; }
+  [[nodiscard]] constexpr std::size_t own_axes() const noexcept { return axes.size() - added_count; }
 };
 
 /// An erased problem.

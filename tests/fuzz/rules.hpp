@@ -18,24 +18,24 @@
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/operators/rotary.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace fuzz {
 
 namespace sy = switchyard;
 
 /// The axes that the files of one run add. Files that are kept for all runs add none.
-inline std::unique_ptr<sy::argument_axes>& added_axes() {
-  static auto all = std::make_unique<sy::argument_axes>(sy::describe<sy::operators::rotary>());
+inline std::unique_ptr<sy::added_axes>& file_axes() {
+  static auto all = std::make_unique<sy::added_axes>(sy::describe<sy::operators::rotary>());
   return all;
 }
 
 inline const sy::operator_description& rotary() {
-  return added_axes()->live();
+  return file_axes()->live();
 }
 
 inline void begin_run() {
-  added_axes() = std::make_unique<sy::argument_axes>(sy::describe<sy::operators::rotary>());
+  file_axes() = std::make_unique<sy::added_axes>(sy::describe<sy::operators::rotary>());
 }
 
 inline void require(bool holds) {

@@ -16,7 +16,7 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 
 #include "../environment.hpp"
@@ -50,7 +50,7 @@ nlohmann::json completed(nlohmann::json file, const std::string& kind) {
 
 std::string answer(const nlohmann::json& asked) {
   sy::selector_sources sources;
-  sy::argument_axes axes{sample::description()};
+  sy::added_axes axes{sample::description()};
   sources.op = &axes.live();
   for (const auto& [name, value] : asked.at("device").items()) {
     if (name == "backend") {

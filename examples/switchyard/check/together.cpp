@@ -13,7 +13,7 @@
 
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/base/text.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/problem/problem.hpp>

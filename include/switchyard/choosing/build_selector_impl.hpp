@@ -25,7 +25,7 @@
 #include <switchyard/files/table.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/hardware/target.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -23,7 +23,7 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/choosing/workspace_need.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {

@@ -21,7 +21,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/hardware/launch_limits.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {

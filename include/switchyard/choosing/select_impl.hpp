@@ -14,7 +14,7 @@
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {

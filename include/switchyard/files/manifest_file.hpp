@@ -48,7 +48,7 @@ class manifest_file {
  private:
   /// Adds the conditions on arguments that variants require, before a problem is looked at. Of most files,
   /// none names an argument, and no entry is parsed.
-  void find_argument_axes(const json_place& whole) const;
+  void find_conditions(const json_place& whole) const;
 
   static void add_ids(const outlined_file& of, std::unordered_set<std::string>& to);
 

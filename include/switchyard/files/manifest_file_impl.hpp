@@ -18,7 +18,7 @@
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/outlined_file.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/io/file.hpp>
 
@@ -41,7 +41,7 @@ SWITCHYARD_FUNCTION manifest_file::manifest_file(std::string text, const std::st
     (void)list.array_size();                 // throws: it is no array
   }
   file_->read_types(op, warned);
-  if (op.arguments != nullptr) find_argument_axes(whole);
+  if (op.added != nullptr) find_conditions(whole);
 }
 
 SWITCHYARD_FUNCTION std::shared_ptr<const manifest> manifest_file::read(const entry_list& entries,
@@ -82,7 +82,7 @@ SWITCHYARD_FUNCTION bool manifest_file::has_variant(const std::string& id) const
   return ids_.contains(id);
 }
 
-SWITCHYARD_FUNCTION void manifest_file::find_argument_axes(const json_place& whole) const {
+SWITCHYARD_FUNCTION void manifest_file::find_conditions(const json_place& whole) const {
   const detail::argument_names arguments{*op_};
   std::optional<json_place> shared;
   bool shared_names = false;
@@ -103,7 +103,7 @@ SWITCHYARD_FUNCTION void manifest_file::find_argument_axes(const json_place& who
     if (!inherits && !named.in(file_->spelt(entry.conditions))) continue;
     warnings later;  // said when the entry is read
     file_->parse_entry(i, later,
-                       [&](const json_place& place, std::size_t) { reader.find_argument_axes(place); });
+                       [&](const json_place& place, std::size_t) { reader.find_conditions(place); });
   }
 }
 

@@ -12,9 +12,9 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_axes.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/files/read_condition.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/parse_value.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -60,9 +60,9 @@ SWITCHYARD_FUNCTION std::uint32_t read_axis_name(const json_place& place, const 
                                                  const std::string& name, axis_kind kind) {
   if (const std::uint32_t index = find_axis(op, name); index < op.axes.size()) return index;
   const std::uint32_t added =
-      kind == axis_kind::type ? find_condition(op, name) : std::uint32_t{argument_axes::no_axis};
-  if (added == argument_axes::no_room) place.fail(error_code::invalid_expression, describe_no_room(op, name));
-  if (added != argument_axes::no_axis) return added;
+      kind == axis_kind::type ? find_condition(op, name) : std::uint32_t{added_axes::no_axis};
+  if (added == added_axes::no_room) place.fail(error_code::invalid_expression, describe_no_room(op, name));
+  if (added != added_axes::no_axis) return added;
   if (is_argument(op, name)) place.fail(error_code::unknown_axis, describe_argument(op, name, name));
   std::vector<std::string_view> names;
   for (const axis_description& axis : op.axes.first(op.own_axes())) names.push_back(axis.name);

@@ -17,7 +17,7 @@
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -19,9 +19,9 @@
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_expression.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {

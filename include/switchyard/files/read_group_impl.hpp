@@ -15,7 +15,7 @@
 #include <switchyard/files/read_axes.hpp>
 #include <switchyard/files/read_group.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {

@@ -38,7 +38,7 @@ class manifest_reader {
   [[nodiscard]] variant read(const json_place& own);
 
   /// Adds the conditions on arguments that a variant requires, as far as it can be read.
-  void find_argument_axes(const json_place& own);
+  void find_conditions(const json_place& own);
 
  private:
   [[nodiscard]] condition read_cost(const json_place& entry);

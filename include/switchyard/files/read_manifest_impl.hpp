@@ -19,12 +19,12 @@
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
 #include <switchyard/files/manifest.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_axes.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_parameters.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -92,7 +92,7 @@ SWITCHYARD_FUNCTION variant manifest_reader::read(const json_place& own) {
   return out;
 }
 
-SWITCHYARD_FUNCTION void manifest_reader::find_argument_axes(const json_place& own) {
+SWITCHYARD_FUNCTION void manifest_reader::find_conditions(const json_place& own) {
   const inherited_place place{own, shared_};
   variant out;
   read_config(place, out);
@@ -114,13 +114,12 @@ SWITCHYARD_FUNCTION void manifest_reader::read_conditions(const inherited_place&
     const std::string& text = entry.string();
     entry.check_text(text);
     // Only what reads an argument may have decimal numbers.
-    if (op_.arguments != nullptr && text.find('.') != std::string::npos &&
-        read_argument_condition(entry, out))
+    if (op_.added != nullptr && text.find('.') != std::string::npos && read_argument_condition(entry, out))
       continue;
     condition read{text, expressions_.parse(entry)};
     if (!read.value.reads_fields()) {
       out.conditions.push_back(std::move(read));
-    } else if (op_.arguments == nullptr) {
+    } else if (op_.added == nullptr) {
       entry.fail(error_code::invalid_expression, "'" + text +
                                                      "' reads an argument that no axis holds, so a "
                                                      "choice could not depend on it. Read the file through a "
@@ -160,9 +159,8 @@ SWITCHYARD_FUNCTION bool manifest_reader::read_argument_condition(const json_pla
                                                      std::to_string(max_condition_text) +
                                                      " characters, got " + std::to_string(text.size()));
     }
-    const std::uint32_t axis = op_.arguments->add(text, std::move(condition));
-    if (axis == argument_axes::no_room)
-      entry.fail(error_code::invalid_expression, describe_no_room(op_, text));
+    const std::uint32_t axis = op_.added->add(text, std::move(condition));
+    if (axis == added_axes::no_room) entry.fail(error_code::invalid_expression, describe_no_room(op_, text));
     const auto at = std::find_if(out.type.begin(), out.type.end(),
                                  [axis](const axis_value& value) { return value.axis >= axis; });
     if (at == out.type.end() || at->axis != axis) out.type.insert(at, {axis, 1});

@@ -13,14 +13,14 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
 #include <switchyard/files/read_axes.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_expression.hpp>
 #include <switchyard/files/read_group.hpp>
 #include <switchyard/files/read_measured_date.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/former_names.hpp>
 
 namespace switchyard {
@@ -187,7 +187,7 @@ SWITCHYARD_FUNCTION pin table_reader::read_pin(const json_place& place) const {
   const auto at = place.at("at");
   check_given_once(at, op_);
   for (const auto& [name, value] : at.object()) {
-    if (find_condition(op_, name) < argument_axes::no_room) {
+    if (find_condition(op_, name) < added_axes::no_room) {
       at.at(name.c_str())
           .fail(error_code::unknown_axis, "'" + name + "' is a condition on arguments; put it into 'type'");
     }

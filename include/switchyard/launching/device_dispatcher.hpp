@@ -27,7 +27,7 @@
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/plan_cache.hpp>
 #include <switchyard/plans/workspace.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/kept_ranges.hpp>
 #include <switchyard/serving/made_choice.hpp>
 #include <switchyard/serving/operator_state.hpp>

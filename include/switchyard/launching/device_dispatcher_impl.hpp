@@ -29,7 +29,7 @@
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/plan_cache.hpp>
 #include <switchyard/plans/workspace.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/serving/carry_plans.hpp>
 #include <switchyard/serving/kept_ranges.hpp>

@@ -27,7 +27,7 @@
 #include <switchyard/observing/seal.hpp>
 #include <switchyard/plans/call_errors.hpp>
 #include <switchyard/plans/plan.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
 #include <switchyard/serving/operator_state.hpp>

@@ -30,7 +30,7 @@
 #include <switchyard/parameters/argument_key.hpp>
 #include <switchyard/parameters/launch_layout.hpp>
 #include <switchyard/parameters/per_call_program.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem_key.hpp>
 
 namespace switchyard {

@@ -83,7 +83,7 @@ SWITCHYARD_FUNCTION void planner::build(const std::vector<loaded_kernel>& kernel
     (out.is_counted ? out.counted_way : out.way) = way_of(first);
   }
   out.checks_memory = from_.op->check_memory != nullptr && from_.device.backend == "host";
-  if (out.checks_memory || from_.op->added_axes > 0) {
+  if (out.checks_memory || from_.op->added_count > 0) {
     out.guarded_way = out.way;
     out.way = launch_way::guarded;
   }

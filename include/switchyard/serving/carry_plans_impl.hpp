@@ -25,8 +25,8 @@ namespace detail {
 /// new conditions get.
 inline void add_missing(const operator_state& old, operator_state& fresh, const plan& carried,
                         std::vector<met_problem>& missing) {
-  const std::size_t before = old.op().added_axes;
-  const std::size_t after = fresh.op().added_axes;
+  const std::size_t before = old.op().added_count;
+  const std::size_t after = fresh.op().added_count;
   const auto add = [&](std::uint64_t conditions) {
     if (fresh.plans().find(carried.hash, carried.problem.own(), conditions) != nullptr) return;
     met_problem& added = missing.emplace_back();

@@ -27,7 +27,7 @@
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/plan_cache.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/problem/problem_key.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
@@ -55,7 +55,7 @@ class operator_state {
   [[nodiscard]] const device_properties& device() const noexcept { return shared_.selectors->device(); }
   [[nodiscard]] device_driver& driver() const noexcept { return shared_.loader->driver(); }
   /// Whether files add axes that read arguments. Plans then depend on more than a call's key.
-  [[nodiscard]] bool reads_arguments() const noexcept { return op().added_axes > 0; }
+  [[nodiscard]] bool reads_arguments() const noexcept { return op().added_count > 0; }
   [[nodiscard]] plan_cache& plans() noexcept { return plans_; }
   /// A call's problem. `own` has the operator's own axes, and outlives it.
   [[nodiscard]] call_problem problem_of(problem_view own, const void* arguments) const noexcept {
@@ -72,9 +72,8 @@ class operator_state {
   /// added axes to.
   [[nodiscard]] plan* find_alike(plan& found, const void* arguments) const noexcept {
     return plan_cache::find_alike(
-        found,
-        op().arguments->evaluate(op().added_axes, {found.problem.own(), device().attributes, op().fields,
-                                                   static_cast<const std::byte*>(arguments)}));
+        found, op().added->evaluate(op().added_count, {found.problem.own(), device().attributes, op().fields,
+                                                       static_cast<const std::byte*>(arguments)}));
   }
   /// For plans of whose launches something is kept.
   [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }

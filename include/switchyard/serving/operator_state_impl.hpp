@@ -25,7 +25,7 @@
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/plan_cache.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/serving/type_kernels.hpp>

@@ -13,7 +13,7 @@
 #include <switchyard/choosing/choice.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/serving/prepare_ranges.hpp>

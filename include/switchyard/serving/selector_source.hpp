@@ -27,7 +27,7 @@
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/observing/live_records.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/file_selectors.hpp>
 #include <switchyard/serving/operator_contents.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
@@ -131,13 +131,13 @@ class selector_source {
     std::vector<std::shared_ptr<const table_file>> denials;  ///< a table for each of them
     operator_files serving;
     bool lost_manifests = false;
-    argument_axes* arguments = nullptr;            // what all files were read with
-    std::unique_ptr<argument_axes> own_arguments;  // where no describer keeps them
-    std::vector<device_properties> devices;        // that were asked for
+    added_axes* added = nullptr;             // what all files were read with
+    std::unique_ptr<added_axes> own_added;   // where no describer keeps them
+    std::vector<device_properties> devices;  // that were asked for
     bool for_all_devices = false;
 
     /// Where axes that files add are kept: by whoever described the operator, or here.
-    [[nodiscard]] argument_axes& arguments_of(const operator_description& op);
+    [[nodiscard]] added_axes& added_axes_of(const operator_description& op);
 
     void ask_for(const device_properties* device);
     /// Whether a file may say something of a device that was asked for.

@@ -35,7 +35,7 @@
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/observing/live_records.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/canary_selectors.hpp>
 #include <switchyard/serving/file_selectors.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
@@ -78,8 +78,8 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
   const std::scoped_lock lock{mutex_};
   known_of_operator& known = files_[std::string{op.name}];
   known.ask_for(device);
-  argument_axes& arguments = known.arguments_of(op);
-  const operator_description& reading = arguments.reading();
+  added_axes& added = known.added_axes_of(op);
+  const operator_description& reading = added.reading();
   const std::string name{op.name};
   operator_files fresh;
   fresh.manifests = known.manifests.refresh(
@@ -106,7 +106,7 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
                        differ(fresh.overlays, served.overlays) || differ(fresh.canary, served.canary) ||
                        fresh.canary_share != served.canary_share;
   fresh.version = served.version + (differs ? 1 : 0);
-  fresh.described = &arguments.now();
+  fresh.described = &added.now();
   operator_files serving = fresh;  // whole, before anything is replaced
   known.serving = std::move(serving);
   return fresh;
@@ -126,8 +126,8 @@ SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_f
   add(from.overlays, out.overlays);
   add(from.tables, out.tables);
   out.described = from.described;
-  if (out.described != nullptr && out.described->arguments != nullptr)
-    out.described = &out.described->arguments->now();  // with what only groups of rows name
+  if (out.described != nullptr && out.described->added != nullptr)
+    out.described = &out.described->added->now();  // with what only groups of rows name
   return out;
 }
 
@@ -153,7 +153,7 @@ SWITCHYARD_COLD void selector_source::deny(const operator_description& op, const
   made.denials.push_back({denied.variant, denied.reason, denied.type});
   const std::scoped_lock lock{mutex_};
   known_of_operator& known = files_[std::string{op.name}];
-  const operator_description& reading = known.arguments_of(op).reading();
+  const operator_description& reading = known.added_axes_of(op).reading();
   warnings ignored;
   auto file =
       std::make_shared<const table_file>(format_table(reading, made), "live measuring", reading, ignored);
@@ -274,11 +274,11 @@ SWITCHYARD_FUNCTION std::string selector_source::describe_root(const std::string
          (is_inside ? "; did you mean " + path.parent_path().string() + "?)" : ")");
 }
 
-SWITCHYARD_FUNCTION argument_axes& selector_source::known_of_operator::arguments_of(
+SWITCHYARD_FUNCTION added_axes& selector_source::known_of_operator::added_axes_of(
     const operator_description& op) {
-  if (arguments == nullptr && op.arguments == nullptr) own_arguments = std::make_unique<argument_axes>(op);
-  if (arguments == nullptr) arguments = op.arguments != nullptr ? op.arguments : own_arguments.get();
-  return *arguments;
+  if (added == nullptr && op.added == nullptr) own_added = std::make_unique<added_axes>(op);
+  if (added == nullptr) added = op.added != nullptr ? op.added : own_added.get();
+  return *added;
 }
 
 SWITCHYARD_FUNCTION void selector_source::known_of_operator::ask_for(const device_properties* device) {

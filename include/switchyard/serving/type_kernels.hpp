@@ -22,7 +22,7 @@
 #include <switchyard/observing/log.hpp>
 #include <switchyard/plans/format_plan.hpp>
 #include <switchyard/plans/plan.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/operator_context.hpp>
 #include <switchyard/serving/variant_kernels.hpp>
 

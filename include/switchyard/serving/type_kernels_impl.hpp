@@ -26,7 +26,7 @@
 #include <switchyard/plans/kernel_loader.hpp>
 #include <switchyard/plans/plan.hpp>
 #include <switchyard/plans/planner.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/operator_context.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
 #include <switchyard/serving/type_kernels.hpp>

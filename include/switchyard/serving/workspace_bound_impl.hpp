@@ -21,7 +21,7 @@
 #include <switchyard/expression/interval.hpp>
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/hardware/launch_limits.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/serving/operator_selectors.hpp>
 #include <switchyard/serving/prepare_ranges.hpp>
 #include <switchyard/serving/workspace_bound.hpp>
@@ -148,7 +148,7 @@ class type_sweep {
       if (op.axes[i].kind == axis_kind::type) turning_.push_back({i, box_[i]});
     }
     for (std::size_t i = ranges.first.size(); i < box_.size(); ++i) {
-      if ((op.arguments->axes_read_by(i - ranges.first.size()) & running) == 0) continue;
+      if ((op.added->axes_read_by(i - ranges.first.size()) & running) == 0) continue;
       turning_.push_back({i, {0, 1}});
     }
     double count = 1;

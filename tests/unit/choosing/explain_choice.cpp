@@ -10,7 +10,7 @@
 
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_expression.hpp>
 
 #include "sample_tables.hpp"

@@ -16,7 +16,7 @@
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/explain.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_expression.hpp>
 
 #include "environment.hpp"

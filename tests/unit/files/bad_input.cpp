@@ -20,7 +20,7 @@
 #include <switchyard/files/table_file.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/operators/rotary.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 #include "../temporary.hpp"
 #include "sanitized.hpp"
@@ -32,7 +32,7 @@ namespace {
 const std::string corpus = SWITCHYARD_CORPUS;
 
 const sy::operator_description& rotary() {
-  static sy::argument_axes axes{sy::describe<sy::operators::rotary>()};  // as a catalog reads files
+  static sy::added_axes axes{sy::describe<sy::operators::rotary>()};  // as a catalog reads files
   return axes.live();
 }
 

@@ -6,7 +6,7 @@
 
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/tool/check_values.hpp>
 
 #include "../sample_operator.hpp"

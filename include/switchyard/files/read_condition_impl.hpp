@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bodies of read_argument_axis.hpp.
+// The bodies of read_condition.hpp.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
 #include <switchyard/expression/scanner.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/hardware/device_properties.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -100,7 +100,7 @@ SWITCHYARD_FUNCTION argument_condition parse_condition(const operator_descriptio
 SWITCHYARD_FUNCTION std::string describe_no_room(const operator_description& op, std::string_view condition) {
   return "'" + text::shortened(condition, 60) +
          "' would be one condition on arguments too many for operator '" + std::string{op.name} +
-         "': its files together may name " + std::to_string(max_argument_axes) +
+         "': its files together may name " + std::to_string(max_added_axes) +
          ". Name fewer, or give the operator an axis; after files were replaced, a new process forgets those "
          "of "
          "the old ones";
@@ -122,15 +122,15 @@ SWITCHYARD_FUNCTION bool is_argument(const operator_description& op, std::string
 }
 
 SWITCHYARD_FUNCTION std::uint32_t find_condition(const operator_description& op, std::string_view name) {
-  constexpr std::uint32_t none = argument_axes::no_axis;
-  if (op.arguments == nullptr || name.find_first_of("=<>!") == std::string_view::npos) return none;
+  constexpr std::uint32_t none = added_axes::no_axis;
+  if (op.added == nullptr || name.find_first_of("=<>!") == std::string_view::npos) return none;
   try {
     const scope names = make_scope(op);
     const std::string text = normalised_condition(op, name, names, names);
-    if (const std::uint32_t known = op.arguments->find(text); known != none) return known;
+    if (const std::uint32_t known = op.added->find(text); known != none) return known;
     argument_condition condition = parse_condition(op, text, names);
     if (!condition.value.reads_fields() || text.size() > max_condition_text) return none;
-    return op.arguments->add(text, std::move(condition));
+    return op.added->add(text, std::move(condition));
   } catch (const expression_error&) {
     return none;
   }

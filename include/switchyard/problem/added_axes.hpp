@@ -27,7 +27,7 @@ namespace switchyard {
 inline namespace v0 {
 
 /// Most conditions that the files of one operator may add, all together.
-inline constexpr std::size_t max_argument_axes = 64;
+inline constexpr std::size_t max_added_axes = 64;
 
 /// A condition on arguments, without its name.
 struct argument_condition {
@@ -38,12 +38,12 @@ struct argument_condition {
   [[nodiscard]] bool holds(const evaluation& values) const noexcept;
 };
 
-class argument_axes {
+class added_axes {
  public:
   /// `op` outlives it.
-  explicit argument_axes(const operator_description& op);
-  argument_axes(const argument_axes&) = delete;
-  argument_axes& operator=(const argument_axes&) = delete;
+  explicit added_axes(const operator_description& op);
+  added_axes(const added_axes&) = delete;
+  added_axes& operator=(const added_axes&) = delete;
 
   /// The operator for readers of files, which find axes here and add them.
   [[nodiscard]] const operator_description& reading() const noexcept { return reading_; }
@@ -94,15 +94,15 @@ class argument_axes {
   mutex mutex_;
   operator_description live_;  // guarded by mutex_, as what follows, but for elements that were added before
   std::size_t count_ = 0;
-  std::array<std::unique_ptr<named>, max_argument_axes> all_;
-  std::array<axis_description, max_axes + max_argument_axes> axes_;
-  std::array<std::unique_ptr<operator_description>, max_argument_axes> snapshots_;  // by count - 1
+  std::array<std::unique_ptr<named>, max_added_axes> all_;
+  std::array<axis_description, max_axes + max_added_axes> axes_;
+  std::array<std::unique_ptr<operator_description>, max_added_axes> snapshots_;  // by count - 1
 };
 
 /// An axis as readers of files know it: an operator's own, or one that files added.
 [[nodiscard]] inline const axis_description& axis_at(const operator_description& op,
                                                      std::uint32_t axis) noexcept {
-  return axis < op.axes.size() ? op.axes[axis] : op.arguments->at(axis);
+  return axis < op.axes.size() ? op.axes[axis] : op.added->at(axis);
 }
 
 /// Whether an operator has the axes that a type names, in ascending order. It lacks those that files added
@@ -120,10 +120,10 @@ class call_problem {
   call_problem(const operator_description& op, problem_view own, std::span<const std::int64_t> attributes,
                const void* arguments) noexcept
       : call_problem{op, own,
-                     op.added_axes == 0 ? 0
-                                        : op.arguments->evaluate(
-                                              op.added_axes, {own, attributes, op.fields,
-                                                              static_cast<const std::byte*>(arguments)})} {}
+                     op.added_count == 0
+                         ? 0
+                         : op.added->evaluate(op.added_count, {own, attributes, op.fields,
+                                                               static_cast<const std::byte*>(arguments)})} {}
   /// Of a plan. `conditions`: a bit for each, in the order in which they were added.
   call_problem(const operator_description& op, problem_view own, std::uint64_t conditions) noexcept;
   call_problem(const call_problem&) = delete;
@@ -138,7 +138,7 @@ class call_problem {
   problem_view own_;
   std::uint64_t conditions_;
   problem_view all_;
-  std::array<std::int64_t, max_axes + max_argument_axes>
+  std::array<std::int64_t, max_axes + max_added_axes>
       values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see all_
 };
 
@@ -153,7 +153,7 @@ class padded_problem {
 
  private:
   problem_view view_;
-  std::array<std::int64_t, max_axes + max_argument_axes>
+  std::array<std::int64_t, max_axes + max_added_axes>
       values_;  // NOLINT(cppcoreguidelines-pro-type-member-init): see view_
 };
 
@@ -161,5 +161,5 @@ class padded_problem {
 }  // namespace switchyard
 
 #ifndef SWITCHYARD_COMPILED
-#include <switchyard/problem/argument_axes_impl.hpp>
+#include <switchyard/problem/added_axes_impl.hpp>
 #endif

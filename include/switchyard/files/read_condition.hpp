@@ -14,7 +14,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/expression/names.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 namespace switchyard {
 inline namespace v0 {
@@ -50,7 +50,7 @@ namespace detail {
 
 /// The axis of a condition on arguments that a file uses as a name. A new one is added. no_axis: the text is
 /// no such condition, but a bare name, no expression, or an expression that reads no argument. no_room: as
-/// argument_axes::add().
+/// added_axes::add().
 [[nodiscard]] std::uint32_t find_condition(const operator_description& op, std::string_view name);
 
 /// The arguments of an operator that no axis has the name of.
@@ -84,5 +84,5 @@ class argument_finder {
 }  // namespace switchyard
 
 #ifndef SWITCHYARD_COMPILED
-#include <switchyard/files/read_argument_axis_impl.hpp>
+#include <switchyard/files/read_condition_impl.hpp>
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The bodies of argument_axes.hpp.
+// The bodies of added_axes.hpp.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/expression/expression.hpp>
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 #include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
@@ -46,15 +46,15 @@ SWITCHYARD_FUNCTION bool argument_condition::holds(const evaluation& values) con
   return out.why == fault::none && out.value != 0;
 }
 
-SWITCHYARD_FUNCTION argument_axes::argument_axes(const operator_description& op)
+SWITCHYARD_FUNCTION added_axes::added_axes(const operator_description& op)
     : op_{op}, reading_{op}, live_{op} {
-  reading_.arguments = this;
-  live_.arguments = this;
+  reading_.added = this;
+  live_.added = this;
   for (std::size_t i = 0; i < op.axes.size(); ++i) axes_[i] = op.axes[i];
   live_.axes = {axes_.data(), op.axes.size()};
 }
 
-SWITCHYARD_FUNCTION const operator_description& argument_axes::now() {
+SWITCHYARD_FUNCTION const operator_description& added_axes::now() {
   const locked lock{mutex_};
   if (count_ == 0) return op_;
   std::unique_ptr<operator_description>& out = snapshots_[count_ - 1];
@@ -62,25 +62,25 @@ SWITCHYARD_FUNCTION const operator_description& argument_axes::now() {
   return *out;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t argument_axes::find(std::string_view name) {
+SWITCHYARD_FUNCTION std::uint32_t added_axes::find(std::string_view name) {
   const locked lock{mutex_};
   return find_locked(name);
 }
 
-SWITCHYARD_FUNCTION std::uint32_t argument_axes::add(std::string_view name, argument_condition fresh) {
+SWITCHYARD_FUNCTION std::uint32_t added_axes::add(std::string_view name, argument_condition fresh) {
   const locked lock{mutex_};
   if (const std::uint32_t known = find_locked(name); known != no_axis) return known;
-  if (count_ == max_argument_axes) return no_room;
+  if (count_ == max_added_axes) return no_room;
   const std::size_t axis = op_.axes.size() + count_;
   all_[count_] = std::make_unique<named>(named{std::string{name}, std::move(fresh)});
   axes_[axis] = {all_[count_]->name, axis_kind::type, enumerator_names<bool>, true};
   ++count_;
   live_.axes = {axes_.data(), axis + 1};
-  live_.added_axes = count_;
+  live_.added_count = count_;
   return static_cast<std::uint32_t>(axis);
 }
 
-SWITCHYARD_FUNCTION std::uint32_t argument_axes::find_locked(std::string_view name) const noexcept {
+SWITCHYARD_FUNCTION std::uint32_t added_axes::find_locked(std::string_view name) const noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     if (all_[i]->name == name) return static_cast<std::uint32_t>(op_.axes.size() + i);
   }
@@ -90,9 +90,9 @@ SWITCHYARD_FUNCTION std::uint32_t argument_axes::find_locked(std::string_view na
 SWITCHYARD_FUNCTION call_problem::call_problem(const operator_description& op, problem_view own,
                                                std::uint64_t conditions) noexcept
     : own_{own}, conditions_{conditions}, all_{own} {
-  if (op.added_axes == 0) return;
+  if (op.added_count == 0) return;
   for (std::size_t i = 0; i < own.size(); ++i) values_[i] = own[i];
-  for (std::size_t i = 0; i < op.added_axes; ++i)
+  for (std::size_t i = 0; i < op.added_count; ++i)
     values_[own.size() + i] = static_cast<std::int64_t>(conditions >> i & 1U);
   all_ = {values_.data(), op.axes.size()};
 }

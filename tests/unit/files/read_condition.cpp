@@ -7,7 +7,7 @@
 
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/manifest_file.hpp>
-#include <switchyard/files/read_argument_axis.hpp>
+#include <switchyard/files/read_condition.hpp>
 #include <switchyard/files/read_manifest.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/table_file.hpp>
@@ -31,26 +31,26 @@ std::string conditional_manifest(const std::string& variants, const std::string&
          R"("target": {"backend": "host", "arch": "any"}, "variants": [)" + variants + "]}";
 }
 
-manifest read_with(argument_axes& known, const std::string& text, warnings& warned) {
+manifest read_with(added_axes& known, const std::string& text, warnings& warned) {
   return parse_manifest(text, "m.json", known.reading(), warned);
 }
 
 /// The first condition of a variant, as it is spelt everywhere else.
 std::string spelt_condition(const std::string& condition, const std::string& members = "") {
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   (void)read_with(known, conditional_manifest(conditional("v", '"' + condition + '"', members)), warned);
   if (!warned.messages.empty()) return warned.messages[0];
-  return known.now().added_axes == 0 ? "none" : std::string{known.now().axes.back().name};
+  return known.now().added_count == 0 ? "none" : std::string{known.now().axes.back().name};
 }
 
 /// Whether a condition holds for a call.
 bool condition_holds(const std::string& condition, const sample::scale::arguments& call) {
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   (void)read_with(known, conditional_manifest(conditional("v", '"' + condition + '"')), warned);
   REQUIRE(warned.messages.empty());
-  REQUIRE(known.now().added_axes == 1);
+  REQUIRE(known.now().added_count == 1);
   const auto own = make_problem<sample::scale>(call);
   const attribute_values attributes{};
   return call_problem{known.now(), own, attributes, &call}.conditions() == 1;
@@ -93,7 +93,7 @@ TEST_CASE("a condition reads arguments and axes; what cannot be computed does no
 }
 
 TEST_CASE("a condition becomes part of a variant's type, once") {
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   const manifest read =
       read_with(known,
@@ -115,7 +115,7 @@ TEST_CASE("the entry that goes over 64 conditions is left out, and no other") {
     text +=
         (i > 0 ? "," : "") + conditional("v" + std::to_string(i), "\"stride == " + std::to_string(i) + '"');
   text += "," + conditional("again", R"("stride == 5")") + "," + conditional("plain", R"("rows > 1")");
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   const manifest read = read_with(known, conditional_manifest(text), warned);
   CHECK(read.variants.size() == 66);
@@ -125,18 +125,18 @@ TEST_CASE("the entry that goes over 64 conditions is left out, and no other") {
       has_text("[switchyard.111] m.json: /variants/64/requires/0: 'stride==64' would be one condition on "
                "arguments too many for operator 'scale': its files together may name 64. Name "
                "fewer, or give the operator an axis"));
-  argument_axes again{sample::description()};
+  added_axes again{sample::description()};
   warnings of_outline;
   const manifest_file file{conditional_manifest(text), "m.json", again.reading(), of_outline};
   CHECK(of_outline.messages.empty());
-  CHECK(again.now().added_axes == 64);
+  CHECK(again.now().added_count == 64);
   CHECK(file.read_all(of_outline)->variants.size() == 66);
   CHECK(of_outline.messages == warned.messages);
 }
 
 TEST_CASE("an outlined manifest makes its conditions known before an entry is asked for") {
   const auto names = [](const std::string& text) {
-    argument_axes known{sample::description()};
+    added_axes known{sample::description()};
     warnings warned;
     const manifest_file file{text, "m.json", known.reading(), warned};
     std::string out;
@@ -157,7 +157,7 @@ TEST_CASE("an outlined manifest makes its conditions known before an entry is as
 }
 
 TEST_CASE("tables name conditions by their text, with or without spaces, and are written without") {
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   const table read = parse_table(R"({"schema": "switchyard.table/1", "operator": "scale",
     "deny": [{"variant": "v", "reason": "r", "type": {"flags != 0": false}}],
@@ -166,7 +166,7 @@ TEST_CASE("tables name conditions by their text, with or without spaces, and are
                 "rows": [{"at": [4], "times_us": {"v": 1}}]}]})",
                                  "t.json", known.live(), warned);
   CHECK(warned.messages.empty());
-  REQUIRE(known.live().added_axes == 3);
+  REQUIRE(known.live().added_count == 3);
   const std::string written = format_table(known.live(), read);
   CHECK_THAT(written, has_text(R"("type": {"flags!=0": false})"));
   CHECK_THAT(written, has_text(R"("type": {"dtype": "f16", "stride==columns": true})"));
@@ -176,13 +176,13 @@ TEST_CASE("tables name conditions by their text, with or without spaces, and are
 
 TEST_CASE("what is neither an axis nor a condition is refused") {
   const auto refusal = [](const std::string& type) {
-    argument_axes known{sample::description()};
+    added_axes known{sample::description()};
     warnings warned;
     (void)parse_table(R"({"schema": "switchyard.table/1", "operator": "scale",
       "groups": [{"type": {)" +
                           type + R"(}, "axes": ["rows"], "rows": []}]})",
                       "t.json", known.reading(), warned);
-    CHECK(known.now().added_axes == 0);
+    CHECK(known.now().added_count == 0);
     return warned.messages.empty() ? std::string{} : warned.messages[0];
   };
   CHECK_THAT(
@@ -190,7 +190,7 @@ TEST_CASE("what is neither an axis nor a condition is refused") {
       has_text("[switchyard.108]") && has_text("/groups/0/type: 'stride' goes by the argument 'stride'"));
   CHECK_THAT(refusal(R"("strid == 1": true)"), has_text("has no axis 'strid == 1'"));
   CHECK_THAT(refusal(R"("rows == 1": true)"), has_text("has no axis 'rows == 1'"));
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   (void)parse_table(R"({"schema": "switchyard.table/1", "operator": "scale",
     "pin": [{"variant": "v", "at": {"stride == 1": true}}],
@@ -204,7 +204,7 @@ TEST_CASE("what is neither an axis nor a condition is refused") {
 }
 
 TEST_CASE("a variant whose cost reads an argument is left out, and the rest serves") {
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   const std::string first = conditional("v", R"("stride == 1")", R"(, "cost": "min(stride, 64) * rows")");
   const std::string second = conditional("w", "", R"(, "cost_ns": "flags")");
@@ -224,7 +224,7 @@ TEST_CASE("a variant whose cost reads an argument is left out, and the rest serv
 }
 
 TEST_CASE("what of a table goes by an argument is left out, and the rest serves") {
-  argument_axes known{sample::description()};
+  added_axes known{sample::description()};
   warnings warned;
   const table read = parse_table(R"({"schema": "switchyard.table/1", "operator": "scale",
     "match": {"rows": {"linear": 8}, "stride": "log", "rows * stride": "log", "rows * columns": "log"},
@@ -254,13 +254,13 @@ TEST_CASE("what of a table goes by an argument is left out, and the rest serves"
 
 TEST_CASE("rows go by size axes alone") {
   const auto refusal = [](const std::string& axes) {
-    argument_axes none{sample::description()};
+    added_axes none{sample::description()};
     warnings said;
     (void)parse_table(R"({"schema": "switchyard.table/1", "operator": "scale",
       "groups": [{"axes": [)" +
                           axes + R"(], "rows": []}]})",
                       "t.json", none.reading(), said);
-    CHECK(none.now().added_axes == 0);
+    CHECK(none.now().added_count == 0);
     return said.messages.empty() ? std::string{} : said.messages[0];
   };
   CHECK_THAT(refusal(R"("factor")"),

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <switchyard/problem/argument_axes.hpp>
+#include <switchyard/problem/added_axes.hpp>
 
 #include "../sample_operator.hpp"
 
@@ -21,21 +21,21 @@ argument_condition constant_condition(std::int64_t value) {
 
 TEST_CASE("conditions continue an operator's axes, in the order in which they were added") {
   const operator_description& op = sample::description();
-  argument_axes all{op};
+  added_axes all{op};
   CHECK(&all.now() == &op);
   CHECK(all.reading().arguments == &all);
   CHECK(all.reading().axes.size() == op.axes.size());
   const auto first = static_cast<std::uint32_t>(op.axes.size());
-  CHECK(all.find("stride==1") == argument_axes::no_axis);
+  CHECK(all.find("stride==1") == added_axes::no_axis);
   CHECK(all.add("stride==1", constant_condition(1)) == first);
   const operator_description& one = all.now();
   CHECK(all.add("stride==2", constant_condition(0)) == first + 1);
   CHECK(all.add("stride==1", constant_condition(0)) == first);
   CHECK(all.find("stride==2") == first + 1);
-  CHECK(one.added_axes == 1);  // as it was
+  CHECK(one.added_count == 1);  // as it was
   CHECK(one.axes.size() == first + 1);
   const operator_description& two = all.now();
-  CHECK(two.added_axes == 2);
+  CHECK(two.added_count == 2);
   CHECK(two.own_axes() == op.axes.size());
   CHECK(two.axes.back().name == "stride==2");
   CHECK(two.axes.back().kind == axis_kind::type);
@@ -47,12 +47,12 @@ TEST_CASE("conditions continue an operator's axes, in the order in which they we
 }
 
 TEST_CASE("an operator has room for 64 axes that files add") {
-  argument_axes all{sample::description()};
+  added_axes all{sample::description()};
   const auto first = static_cast<std::uint32_t>(sample::description().axes.size());
-  for (std::uint32_t i = 0; i < max_argument_axes; ++i)
+  for (std::uint32_t i = 0; i < max_added_axes; ++i)
     REQUIRE(all.add("stride==" + std::to_string(i), constant_condition(i % 2)) == first + i);
-  CHECK(all.add("stride==64", constant_condition(1)) == argument_axes::no_room);
-  CHECK(all.find("stride==64") == argument_axes::no_axis);
+  CHECK(all.add("stride==64", constant_condition(1)) == added_axes::no_room);
+  CHECK(all.find("stride==64") == added_axes::no_axis);
   CHECK(all.add("stride==63", constant_condition(1)) == first + 63);
   const operator_description& op = all.now();
   const auto own = sample::problem({{"rows", 7}, {"columns", 9}});
@@ -61,15 +61,15 @@ TEST_CASE("an operator has room for 64 axes that files add") {
   const call_problem kept{op, own, called.conditions()};
   for (const call_problem* const problem : {&called, &kept}) {
     CHECK(problem->own().data() == own.data());
-    REQUIRE(problem->all().size() == own.size() + max_argument_axes);
+    REQUIRE(problem->all().size() == own.size() + max_added_axes);
     for (std::size_t i = 0; i < own.size(); ++i) CHECK(problem->all()[i] == own[i]);
-    for (std::size_t i = 0; i < max_argument_axes; ++i)
+    for (std::size_t i = 0; i < max_added_axes; ++i)
       CHECK(problem->all()[own.size() + i] == (i % 2 == 0 ? 0 : 1));
   }
 }
 
 TEST_CASE("a problem of an operator without conditions is kept as it is") {
-  argument_axes all{sample::description()};
+  added_axes all{sample::description()};
   const auto own = sample::problem({{"rows", 7}});
   const call_problem problem{all.now(), own, {}, nullptr};
   CHECK(problem.conditions() == 0);
