@@ -149,7 +149,7 @@ int switchyard_open(const switchyard_options* options, switchyard_catalog** out)
       fail("one of begin_range and end_range is null: give both or neither");
     with.canary.tables = texts(given.canary_tables, given.canary_table_count, "canary_tables");
     with.canary.share = given.canary_share;
-    if (given.canary_most_regret != 0) with.canary.most_regret = std::max(given.canary_most_regret, 0.0);
+    if (given.canary_max_regret != 0) with.canary.max_regret = std::max(given.canary_max_regret, 0.0);
     constexpr std::uint64_t most = UINT32_MAX;
     if (given.canary_least_comparisons > most || given.live_one_in > most)
       fail("canary_least_comparisons and live_one_in must be at most " + std::to_string(most));

@@ -128,7 +128,7 @@ typedef struct switchyard_options {
   const char* const* canary_tables; /* new tables for a share of the problems: files or folders */
   uint64_t canary_table_count;
   double canary_share;       /* 0 to 1 */
-  double canary_most_regret; /* they return by themselves when they are slower by more than this share; 0:
+  double canary_max_regret; /* they return by themselves when they are slower by more than this share; 0:
                               * the library's, 0.05; negative: they do not */
   uint64_t canary_least_comparisons; /* before they return; 0: the library's, 32 */
   uint64_t live_one_in;              /* one call in so many of each problem is timed on the device; 0: none */

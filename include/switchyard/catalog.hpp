@@ -62,7 +62,7 @@ struct canary_options {
   /// They return by themselves, the share becoming 0, when so many comparisons of an operator by
   /// compare_live() find that their choices take longer than the others' by more than this share of the time,
   /// over all calls compared; 0: they do not.
-  double most_regret = 0.05;
+  double max_regret = 0.05;
   std::uint32_t least_comparisons = 32;
 };
 

@@ -230,16 +230,16 @@ SWITCHYARD_COLD void catalog::deny(const operator_description& op, const device&
 SWITCHYARD_COLD void catalog::judge_canary(const operator_description& op, const live_comparison& found) {
   const canary_options& rule = options_.canary;
   const double share = selectors_->canary_share();
-  if (rule.most_regret <= 0 || share <= 0) return;
+  if (rule.max_regret <= 0 || share <= 0) return;
   const canary_trial::verdict so_far =
       trial_.add(op.name, found.winner.median_us, found.rival.median_us, rule.least_comparisons);
-  if (so_far.comparisons < rule.least_comparisons || so_far.regret <= rule.most_regret) return;
+  if (so_far.comparisons < rule.least_comparisons || so_far.regret <= rule.max_regret) return;
   trial_.begin_again();
   tallies_.of(op.name)->count(&operator_tally::canary_returns);
   messages_->warn("canary: the choices of the new tables take " + text::number(100 * so_far.regret) +
                   " % longer than the others' over " + std::to_string(so_far.comparisons) +
                   " comparisons of " + std::string{op.name} + ", more than " +
-                  text::number(100 * rule.most_regret) + " %: their share is 0 now, and was " +
+                  text::number(100 * rule.max_regret) + " %: their share is 0 now, and was " +
                   text::number(share));
   (void)set_canary_share(0);
 }

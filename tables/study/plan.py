@@ -115,11 +115,11 @@ def benchmarked(operator, type_):
     return [] if operator == "rotary" else [list(at) for at in BENCHMARKED_ROWS]
 
 
-def prefill_shapes(generator, count, most_flops, head_dim):
+def prefill_shapes(generator, count, max_flops, head_dim):
     """batch, heads, heads_kv, seqlen_q, seqlen_k of prompts, some with keys before them."""
 
     def fits(s, room=1):
-        return 4 * s[0] * s[1] * s[3] * s[4] * head_dim <= room * most_flops
+        return 4 * s[0] * s[1] * s[3] * s[4] * head_dim <= room * max_flops
 
     # Batch and heads by how many sequences of one head they make; lengths that tiles divide and that none does.
     shapes = [

@@ -72,7 +72,7 @@ class AllOptions(ctypes.Structure):
         ("canary_tables", ctypes.POINTER(ctypes.c_char_p)),
         ("canary_table_count", ctypes.c_uint64),
         ("canary_share", ctypes.c_double),
-        ("canary_most_regret", ctypes.c_double),
+        ("canary_max_regret", ctypes.c_double),
         ("canary_least_comparisons", ctypes.c_uint64),
         ("live_one_in", ctypes.c_uint64),
     ]

@@ -244,7 +244,7 @@ TEST_CASE("what cannot be compared says why") {
     CHECK(found.outcome == sy::comparison_outcome::not_possible);
     return found.text;
   };
-  CHECK_THAT(why({.most_bytes = 3}), has_text("the results have 4 bytes, more than 3"));
+  CHECK_THAT(why({.max_bytes = 3}), has_text("the results have 4 bytes, more than 3"));
   made.clock->is_capturing = true;
   CHECK_THAT(why(), has_text("the stream is being captured"));
   made.clock->is_capturing = false;

@@ -29,7 +29,7 @@ inline namespace v0 {
 struct live_compare_options {
   std::uint32_t runner_up = 1;  ///< 1: the best variant after the winner; 2: the next one, and so on
   std::uint32_t turns = 8;      ///< times of each
-  std::size_t most_bytes = std::size_t{64} << 20U;  ///< of the results
+  std::size_t max_bytes = std::size_t{64} << 20U;  ///< of the results
 };
 
 namespace detail {

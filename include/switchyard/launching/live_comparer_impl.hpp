@@ -130,9 +130,9 @@ SWITCHYARD_COLD std::string live_comparer::find_obstacle() const {
   std::size_t bytes = 0;
   for (const result_tensor& result : of_.results) bytes += result.bytes;
   if (bytes == 0) return name + ": the call has no results";
-  if (bytes > options_.most_bytes) {
+  if (bytes > options_.max_bytes) {
     return name + ": the results have " + std::to_string(bytes) + " bytes, more than " +
-           std::to_string(options_.most_bytes);
+           std::to_string(options_.max_bytes);
   }
   return {};
 }
@@ -309,7 +309,7 @@ SWITCHYARD_COLD void live_comparer::time_in_turns(operator_state& now, const con
                                                   const contender& rival, const copies& a, const copies& b,
                                                   live_comparison& out) {
   constexpr double least_us = 50;  // of one time: events count whole microseconds or so
-  constexpr double most_calls = 64;
+  constexpr double max_calls = 64;
   struct events {
     explicit events(device_driver& of) : driver{of} {
       from = driver.create_event();
@@ -340,7 +340,7 @@ SWITCHYARD_COLD void live_comparer::time_in_turns(operator_state& now, const con
     return microseconds / calls;
   };
   const double once = std::max({time(winner, a, 1), time(rival, b, 1), 0.1});
-  const int calls = static_cast<int>(std::clamp(std::ceil(least_us / once), 1.0, most_calls));
+  const int calls = static_cast<int>(std::clamp(std::ceil(least_us / once), 1.0, max_calls));
   for (std::uint32_t turn = 0; turn < std::max(options_.turns, 1U); ++turn) {
     const bool is_first = turn % 2 == 0;
     const double first = is_first ? time(winner, a, calls) : time(rival, b, calls);

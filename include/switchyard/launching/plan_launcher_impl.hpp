@@ -148,7 +148,7 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
   // What was tried for this call is of no other's concern.
   for (const plan* inner = of.within.load(std::memory_order_acquire);
        inner != nullptr && passed_over == nullptr; inner = inner->within.load(std::memory_order_acquire)) {
-    if (inner->workspace_bytes <= given.bytes && given.bytes <= inner->most_workspace)
+    if (inner->workspace_bytes <= given.bytes && given.bytes <= inner->max_workspace)
       return run(now, *inner, arguments, launch_stream, given);
     ++kept;
   }
@@ -161,7 +161,7 @@ SWITCHYARD_FUNCTION void plan_launcher::run(operator_state& now, const plan& of,
     detail::fail_workspace(op_, given.bytes,
                            passed_over == nullptr ? of.kernels->least_workspace(of) : of.workspace_bytes);
   }
-  fresh->most_workspace = given.bytes;
+  fresh->max_workspace = given.bytes;
   if (passed_over != nullptr || kept >= max_kept || fresh->is_fallback)
     return run(now, *fresh, arguments, launch_stream, given, passed_over);
   // At the list's end: whoever reads it meets each plan once.

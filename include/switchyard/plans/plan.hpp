@@ -173,7 +173,7 @@ struct plan {
   mutable std::atomic<plan*> within{nullptr};
   live_samples* live = nullptr;              ///< of its calls, of which some are timed; null: none are
   launch_way counted_way = launch_way::any;  ///< where `is_counted`: how it would be launched else
-  std::size_t most_workspace = 0;  ///< of such a plan: it is the choice for its own bytes up to these
+  std::size_t max_workspace = 0;  ///< of such a plan: it is the choice for its own bytes up to these
 };
 
 }  // namespace v0

@@ -31,7 +31,7 @@ struct table_in_making {
   bool has_match = false;
   std::size_t rows = 0;
   std::uint64_t least_samples = 0;
-  std::uint64_t most_samples = 0;
+  std::uint64_t max_samples = 0;
 };
 
 /// A device's name as that of a file.
@@ -77,7 +77,7 @@ inline void add_row(table_in_making& to, const live_problem& from) {
     to.least_samples = to.rows == 0 && times.size() == 1
                            ? compared.compared.count
                            : std::min(to.least_samples, compared.compared.count);
-    to.most_samples = std::max(to.most_samples, compared.compared.count);
+    to.max_samples = std::max(to.max_samples, compared.compared.count);
   }
   if (times.size() < 2) return;  // it compares nothing
   // That of the rows they join: tables are merged where their rules are the same.
@@ -116,7 +116,7 @@ SWITCHYARD_COLD std::vector<live_table> format_live_tables(const live_report& fr
     how.rows = static_cast<std::int64_t>(made.rows);
     how.statistic = "median";
     how.samples = {static_cast<std::int64_t>(made.least_samples),
-                   static_cast<std::int64_t>(made.most_samples)};
+                   static_cast<std::int64_t>(made.max_samples)};
     how.cache = "warm";
     how.launches = "stream";
     how.note = "measured at real calls";
