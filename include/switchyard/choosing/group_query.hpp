@@ -193,9 +193,9 @@ class group_query {
       }
       const float unseen = weight * (times.spread + unseen_margin);
       for (std::size_t i = 0; i < times.count; ++i) {
-        tally& tally = tallies.entries[times.tally[i]];
-        tally.weighted_slowdown += weight * (times.logarithm[i] - times.best);
-        tally.unseen_penalty += unseen;
+        tally& sums = tallies.entries[times.tally[i]];
+        sums.weighted_slowdown += weight * (times.logarithm[i] - times.best);
+        sums.unseen_penalty += unseen;
       }
       total_weight += weight;
       total_penalty += unseen;
@@ -205,11 +205,11 @@ class group_query {
     std::size_t best = tallies.count;
     float best_score = 0;
     for (std::size_t i = 0; i < tallies.count; ++i) {
-      const tally& tally = tallies.entries[i];
-      if (tally.candidate == no_index) continue;
-      const float score = tally.weighted_slowdown + total_penalty - tally.unseen_penalty;
+      const tally& sums = tallies.entries[i];
+      if (sums.candidate == no_index) continue;
+      const float score = sums.weighted_slowdown + total_penalty - sums.unseen_penalty;
       if constexpr (!is_no_visit<Visitor>)
-        visit(tally.candidate, __builtin_exp2f((total_log + score) / total_weight));
+        visit(sums.candidate, __builtin_exp2f((total_log + score) / total_weight));
       if (best < tallies.count && score >= best_score) continue;
       best = i;
       best_score = score;

@@ -57,7 +57,7 @@ class joint_program_builder {
   [[nodiscard]] static std::uint64_t hash_of(std::span<const detail::instruction> program) noexcept;
 
   /// The number of a value; equal ones have one number.
-  [[nodiscard]] std::uint32_t number_of(const meaning& is);
+  [[nodiscard]] std::uint32_t number_of(const meaning& wanted);
 
   /// Runs a part of a program with values' numbers in place of values.
   void translate(std::span<const detail::instruction> program, section range,

@@ -96,9 +96,9 @@ SWITCHYARD_FUNCTION std::uint64_t joint_program_builder::hash_of(
   return sum;
 }
 
-SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::number_of(const meaning& is) {
-  const auto [known, is_new] = numbers_.try_emplace(is, static_cast<std::uint32_t>(values_.size()));
-  if (is_new) values_.push_back({is});
+SWITCHYARD_FUNCTION std::uint32_t joint_program_builder::number_of(const meaning& wanted) {
+  const auto [known, is_new] = numbers_.try_emplace(wanted, static_cast<std::uint32_t>(values_.size()));
+  if (is_new) values_.push_back({wanted});
   return known->second;
 }
 

@@ -60,7 +60,7 @@ class outlined_file {
   template <class Visitor>
   void for_each_id(const Visitor& visit) const {
     for (const json_outline::element& element : outline_.elements) visit_id(element.id, visit);
-    for (const entry& entry : entries_) visit_id(entry.id, visit);
+    for (const entry& listed : entries_) visit_id(listed.id, visit);
   }
 
   /// Calls `read(place, index in the list)` for an entry. One that is no JSON becomes a warning.

@@ -80,7 +80,7 @@ SWITCHYARD_FUNCTION void group_reader::read_measured_with(const json_place& plac
     if (axis_at(op_, axis).kind != axis_kind::type)
       entry.fail(error_code::unknown_axis, "'" + name + "' is a size axis; the rows give its values");
     if (std::any_of(out.type.begin(), out.type.end(),
-                    [axis](const axis_value& value) { return value.axis == axis; }))
+                    [axis](const axis_value& known) { return known.axis == axis; }))
       entry.fail("'type' names this axis already; remove one of the two");
     std::vector<std::int64_t> values;
     if (value.is_array()) {

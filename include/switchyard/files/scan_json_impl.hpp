@@ -183,13 +183,13 @@ SWITCHYARD_FUNCTION void json_scanner::add_utf8(std::string& out, std::uint32_t 
 SWITCHYARD_FUNCTION std::string json_scanner::pointer() const {
   std::string out;
   for (std::size_t i = 0; i < level_; ++i) {
-    const level& level = levels_[i];
+    const level& inside = levels_[i];
     out += '/';
-    if (level.key.data() == nullptr) {
-      out += std::to_string(level.index);
+    if (inside.key.data() == nullptr) {
+      out += std::to_string(inside.index);
       continue;
     }
-    for (const char c : level.key.substr(0, 64)) {  // RFC 6901
+    for (const char c : inside.key.substr(0, 64)) {  // RFC 6901
       if (c == '~' || c == '/') {
         out += c == '~' ? "~0" : "~1";
       } else {

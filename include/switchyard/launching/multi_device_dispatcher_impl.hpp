@@ -40,8 +40,8 @@ SWITCHYARD_FUNCTION std::size_t multi_device_dispatcher::add_route(stream launch
   if (known != max_routes) return known;
   device found = streams_->of(launch_stream);
   device_dispatcher* core = nullptr;
-  for (const auto& known : cores_) {
-    if (known->target().driver() == found.driver()) core = known.get();
+  for (const auto& candidate : cores_) {
+    if (candidate->target().driver() == found.driver()) core = candidate.get();
   }
   for (std::size_t i = 0; i < count && core != nullptr && key == 0; ++i) {
     if (routes_[i].core == core) return i;

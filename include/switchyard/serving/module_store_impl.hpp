@@ -92,11 +92,11 @@ SWITCHYARD_FUNCTION std::size_t module_store::unload_unused() {
   std::vector<std::shared_ptr<entry>> unused;
   {
     const std::scoped_lock lock{mutex_};
-    for (auto entry = entries_.begin(); entry != entries_.end();) {
+    for (auto kept = entries_.begin(); kept != entries_.end();) {
       // Under the lock nobody can obtain the entry; one that a loading thread holds has a second owner.
-      const bool is_unused = entry->second.use_count() == 1 && entry->second->is_unused();
-      if (is_unused) unused.push_back(std::move(entry->second));
-      entry = is_unused ? entries_.erase(entry) : std::next(entry);
+      const bool is_unused = kept->second.use_count() == 1 && kept->second->is_unused();
+      if (is_unused) unused.push_back(std::move(kept->second));
+      kept = is_unused ? entries_.erase(kept) : std::next(kept);
     }
   }
   std::size_t count = 0;

@@ -305,7 +305,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
     const std::shared_ptr<const manifest_file>& same) const {
   const auto is_wanted = [&](const target& of) {
     return known.concerns(
-        [&of](const device_properties& known) { return target_fit(known, of.backend, of.arch).has_value(); });
+        [&of](const device_properties& asked) { return target_fit(asked, of.backend, of.arch).has_value(); });
   };
   if (same != nullptr && (same->is_read() || !is_wanted(same->target()))) return same;
   const opened_file file{path, max_json_bytes};

@@ -185,7 +185,7 @@ class described_operator {
     const auto adopt = [&](const auto& names) {
       if (!axis.values.empty()) return;
       axis.values.assign(names.begin(), names.end());
-      for (const std::string_view name : names) value_names_.emplace(name);
+      for (const std::string_view value : names) value_names_.emplace(value);
     };
     if (value.is_boolean()) {
       adopt(enumerator_names<bool>);

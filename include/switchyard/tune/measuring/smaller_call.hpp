@@ -52,10 +52,10 @@ template <operator_type Operator>
 [[nodiscard]] std::unique_ptr<prepared_call<Operator>> smaller_call(
     const prepared_call<Operator>& call, request& want, const check_options& options,
     const std::shared_ptr<device_driver>& memory, std::uint64_t seed) {
-  const auto too_large = [&](const prepared_call<Operator>& call) {
-    const auto rows = std::min(workload<Operator>::rows(call.arguments), options.least_rows);
-    return total_bytes(call.memory) > options.max_bytes ||
-           static_cast<double>(rows) * workload<Operator>::row_work(call.arguments) > options.max_row_work;
+  const auto too_large = [&](const prepared_call<Operator>& tried) {
+    const auto rows = std::min(workload<Operator>::rows(tried.arguments), options.least_rows);
+    return total_bytes(tried.memory) > options.max_bytes ||
+           static_cast<double>(rows) * workload<Operator>::row_work(tried.arguments) > options.max_row_work;
   };
   std::unique_ptr<prepared_call<Operator>> out;
   if (!too_large(call)) return out;
