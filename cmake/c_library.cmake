@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # libswitchyard: the C API of include/switchyard/c_api.h as a shared library.
 
-add_library(switchyard_c SHARED include/c_api.cpp)
+add_library(switchyard_c SHARED include/c_api.cpp include/c_api_operators.cpp)
 add_library(switchyard::switchyard_c ALIAS switchyard_c)
 target_link_libraries(switchyard_c PRIVATE switchyard::compiled switchyard_warnings)
 target_include_directories(switchyard_c INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"

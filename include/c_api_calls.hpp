@@ -14,11 +14,9 @@
 #include <switchyard/named_call.hpp>
 #include <switchyard/switchyard.hpp>
 
-namespace switchyard::c_api {
+#include "c_api_function.hpp"
 
-[[noreturn]] inline void fail(const std::string& message) {
-  throw call_error{error_code::invalid_argument, message};
-}
+namespace switchyard::c_api {
 
 /// The arguments of one call.
 class named_arguments {
@@ -101,11 +99,6 @@ class named_arguments {
       if ((read_ >> i & 1U) == 0)
         fail(std::string{op_} + ": unknown or repeated argument '" + all_[i].name + "'");
     }
-  }
-
-  [[noreturn]] static void fail_size(std::string_view function, std::string_view type, std::uint64_t size) {
-    fail(std::string{function} + ": " + std::string{type} + " begins with the size " + std::to_string(size) +
-         ", which is no version's");
   }
 
  private:

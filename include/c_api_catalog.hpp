@@ -2,14 +2,80 @@
 // A catalog of the C API: the C++ one, whose hooks call the program's callbacks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <switchyard/c_api.h>
 #include <switchyard/catalog.hpp>
+#include <switchyard/observing/environment.hpp>
+
+#include "c_api_function.hpp"
+
+namespace switchyard::c_api {
+
+[[nodiscard]] inline std::vector<std::string> texts(const char* const* from, std::uint64_t count,
+                                                    const char* name) {
+  if (count > 0) require(from, name);
+  std::vector<std::string> out;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    require(from[i], (std::string{name} + "[" + std::to_string(i) + "]").c_str());
+    out.emplace_back(from[i]);
+  }
+  return out;
+}
+
+[[nodiscard]] inline switchyard_options no_options() {
+  switchyard_options out{};
+  out.default_roots = 1;
+  return out;
+}
+
+/// Options as they are now; members that a caller's version did not have are 0.
+[[nodiscard]] inline switchyard_options any_version(const switchyard_options& given) {
+  constexpr std::uint64_t first_version = offsetof(switchyard_options, tables);
+  constexpr std::uint64_t second_version = offsetof(switchyard_options, allocate);
+  constexpr std::uint64_t third_version = offsetof(switchyard_options, accept);
+  const std::uint64_t size = given.size;
+  if (size != first_version && size != second_version && size != third_version &&
+      size < sizeof(switchyard_options))
+    fail_size("options", "switchyard_options", given.size);
+  switchyard_options out{};
+  std::memcpy(&out, &given, std::min<std::uint64_t>(given.size, sizeof out));
+  return out;
+}
+
+/// The options of the C++ catalog, without callbacks.
+[[nodiscard]] inline catalog_options to_cpp(const switchyard_options& given) {
+  catalog_options with;
+  with.default_roots = given.default_roots != 0;
+  with.roots = texts(given.roots, given.root_count, "roots");
+  with.tables = texts(given.tables, given.table_count, "tables");
+  if (given.debug < 0 || given.debug > 2)
+    fail("debug is " + std::to_string(given.debug) + ", but must be 0, 1 or 2");
+  if (given.debug > 0) with.settings.debug = static_cast<debug_level>(given.debug);
+  if ((given.allocate == nullptr) != (given.release == nullptr))
+    fail("one of allocate and release is null: give both or neither");
+  if ((given.begin_range == nullptr) != (given.end_range == nullptr))
+    fail("one of begin_range and end_range is null: give both or neither");
+  with.canary.tables = texts(given.canary_tables, given.canary_table_count, "canary_tables");
+  with.canary.share = given.canary_share;
+  if (given.canary_max_regret != 0) with.canary.max_regret = std::max(given.canary_max_regret, 0.0);
+  constexpr std::uint64_t most = UINT32_MAX;
+  if (given.canary_least_comparisons > most || given.live_one_in > most)
+    fail("canary_least_comparisons and live_one_in must be at most " + std::to_string(most));
+  if (given.canary_least_comparisons > 0)
+    with.canary.least_comparisons = static_cast<std::uint32_t>(given.canary_least_comparisons);
+  with.live.one_in = static_cast<std::uint32_t>(given.live_one_in);
+  return with;
+}
+
+}  // namespace switchyard::c_api
 
 struct switchyard_catalog {
   switchyard_catalog(switchyard::catalog_options with, const switchyard_options& options)

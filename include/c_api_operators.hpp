@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The operators of the C API: each by its name, and called without its type.
+// The operators of the C API, opened by name and called without their types.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <switchyard/c_api.h>
 #include <switchyard/switchyard.hpp>
 
 #include "c_api_calls.hpp"
+#include "c_api_function.hpp"
 
 /// An operator without its type.
 struct switchyard_operator {
@@ -86,35 +86,27 @@ class operator_of final : public switchyard_operator {
   dispatcher<Operator> on_;
 };
 
-/// What is known of an operator by its name.
-struct entry {
-  const operator_description* description;
-  std::unique_ptr<switchyard_operator> (*open)(catalog& from, std::string_view device,
-                                               const choice_limits* limits);
-};
-
 template <class Operator>
-std::unique_ptr<switchyard_operator> open_operator(catalog& from, std::string_view device,
-                                                   const choice_limits* limits) {
-  if (!device.empty() && device != "host")
-    fail("unknown device '" + std::string{device} + "'; known are NULL and host");
+std::unique_ptr<switchyard_operator> open_operator(catalog& from, bool is_host, const choice_limits* limits) {
+  using opened = operator_of<Operator>;
   if (limits == nullptr) {
-    if (device.empty()) return std::make_unique<operator_of<Operator>>(from);
-    return std::make_unique<operator_of<Operator>>(from, switchyard::device::host());
+    if (!is_host) return std::make_unique<opened>(from);
+    return std::make_unique<opened>(from, device::host());
   }
-  if (device.empty()) return std::make_unique<operator_of<Operator>>(from, *limits);
-  return std::make_unique<operator_of<Operator>>(from, switchyard::device::host(), *limits);
+  if (!is_host) return std::make_unique<opened>(from, *limits);
+  return std::make_unique<opened>(from, device::host(), *limits);
 }
 
-[[nodiscard]] inline entry find(const char* name) {
-  const std::string_view wanted = name == nullptr ? "" : name;
-  entry out{nullptr, nullptr};
+/// An operator by its name, on a device by its name; see is_host(). Null limits: the catalog's.
+[[nodiscard]] inline std::unique_ptr<switchyard_operator> open_operator(catalog& from, const char* name,
+                                                                        const char* device,
+                                                                        const choice_limits* limits) {
+  const operator_description& wanted = find(name);
+  const bool on_host = is_host(device);
+  std::unique_ptr<switchyard_operator> out;
   operators::built_in::for_each([&]<class Operator>() {
-    if (Operator::name == wanted) out = {&describe<Operator>(), &open_operator<Operator>};
+    if (Operator::name == wanted.name) out = open_operator<Operator>(from, on_host, limits);
   });
-  if (out.description == nullptr) {
-    throw call_error{error_code::unknown_operator, "there is no operator '" + std::string{wanted} + "'"};
-  }
   return out;
 }
 
