@@ -54,6 +54,7 @@ class selector_source;
 class selector;
 struct operator_files;
 struct search_path;
+struct state_use;
 
 /// New tables for a share of the problems, until they have proved themselves.
 struct canary_options {
@@ -241,12 +242,6 @@ class catalog final : public state_source {
                                 const live_comparison& found) override;
 
  private:
-  /// A dispatcher's core: who uses which files' rules on which device.
-  struct use;
-
-  /// Why the devices of a target's backend cannot be used; empty: they can.
-  [[nodiscard]] static std::string why_absent(std::string_view target);
-
   /// The ranges of the options, else those of the environment; a warning where they cannot be had.
   [[nodiscard]] range_hooks find_ranges() const;
 
@@ -258,24 +253,17 @@ class catalog final : public state_source {
   /// Replaces what has changed; what failed before only where its next try is due by `now`.
   reload_report reload(std::int64_t now);
 
-  /// Gives one user an operator state of newer contents. The caller holds the use's mutex.
-  void replace(use& used, const operator_files& newer, std::int64_t now, reload_report& report);
-
-  /// Whether a blob that was missing or cut off is there now, so that a variant can serve which could not: in
-  /// the operator state in use, or in one that was refused. The caller holds the use's mutex.
-  [[nodiscard]] static bool have_blobs_come(use& used, reload_report& report);
-
   /// Takes a variant out of service that a comparison found wrong.
   void deny(const operator_description& op, const device& target, const live_comparison& found);
 
   /// Takes new tables back where comparisons found them slower.
   void judge_canary(const operator_description& op, const live_comparison& found);
 
-  [[nodiscard]] std::vector<std::shared_ptr<use>> all_uses();
+  [[nodiscard]] std::vector<std::shared_ptr<state_use>> all_uses();
 
-  std::shared_ptr<use> remove(const state_user& user) noexcept;
+  std::shared_ptr<state_use> remove(const state_user& user) noexcept;
 
-  [[nodiscard]] std::unique_ptr<operator_state> make_state(const use& mine, const operator_files& from);
+  [[nodiscard]] std::unique_ptr<operator_state> make_state(const state_use& mine, const operator_files& from);
 
   catalog_options options_;
   std::shared_ptr<log> messages_;
@@ -292,7 +280,7 @@ class catalog final : public state_source {
   switchyard::mutex replace_mutex_;  // one replacement at a time; held while modules are loaded and unloaded
   switchyard::mutex streams_mutex_;  // guards options_.streams
   switchyard::mutex mutex_;          // never held across either; guards what follows
-  std::vector<std::shared_ptr<use>> uses_;
+  std::vector<std::shared_ptr<state_use>> uses_;
   std::set<std::shared_ptr<module_store>> stores_;
   repeating_thread watcher_;
   counters_file counters_file_;

@@ -25,14 +25,14 @@
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
-#include <switchyard/devices/cuda/open.hpp>
 #include <switchyard/devices/device.hpp>
 #include <switchyard/devices/driver.hpp>
-#include <switchyard/devices/hip/open.hpp>
 #include <switchyard/devices/memory_source.hpp>
 #include <switchyard/devices/stream.hpp>
 #include <switchyard/devices/stream_router.hpp>
+#include <switchyard/devices/why_absent.hpp>
 #include <switchyard/error.hpp>
+#include <switchyard/files/read_measured_date.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/io/write_file.hpp>
 #include <switchyard/observing/canary_trial.hpp>
@@ -47,7 +47,6 @@
 #include <switchyard/observing/ranges.hpp>
 #include <switchyard/operator_description.hpp>
 #include <switchyard/plans/memory_hooks.hpp>
-#include <switchyard/serving/awaited_blobs.hpp>
 #include <switchyard/serving/device_index_source.hpp>
 #include <switchyard/serving/live_tables.hpp>
 #include <switchyard/serving/made_choice.hpp>
@@ -55,6 +54,7 @@
 #include <switchyard/serving/operator_state.hpp>
 #include <switchyard/serving/selector_source.hpp>
 #include <switchyard/serving/state_source.hpp>
+#include <switchyard/serving/state_use.hpp>
 #include <switchyard/serving/workspace_bound.hpp>
 #include <switchyard/threads/lock.hpp>
 #include <switchyard/threads/repeating_thread.hpp>
@@ -62,21 +62,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-struct catalog::use {
-  use(const operator_description& op_, device target_, state_user& user_)
-      : op{&op_}, target{std::move(target_)}, user{&user_} {}
-
-  const operator_description* op;
-  device target;
-  switchyard::mutex mutex;    // held while the user is given an operator state
-  state_user* user;           // null once it is detached; guarded by mutex
-  std::uint64_t version = 0;  // of the contents that its operator state was made from; guarded by mutex
-  // While newer contents cannot be taken, guarded by mutex:
-  std::uint64_t refused = 0;        // the version that was warned of
-  std::int64_t try_at = INT64_MIN;  // by the catalog's clock
-  std::chrono::seconds wait{1};
-  std::unique_ptr<operator_state> untaken;  // of the refused version, where it lacks a blob; else null
-  awaited_blobs blobs;                      // that variants wait for
+std::unique_ptr<operator_state> untaken;  // of the refused version, where it lacks a blob; else null
+awaited_blobs blobs;                      // that variants wait for
 };
 
 SWITCHYARD_COLD catalog::~catalog() {
@@ -246,16 +233,7 @@ SWITCHYARD_COLD void catalog::judge_canary(const operator_description& op, const
 
 SWITCHYARD_COLD std::vector<std::string> catalog::write_live_tables(const std::string& folder) {
   std::vector<std::string> out;
-  const auto now = std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now());
-  const std::chrono::year_month_day date{now};
-  const auto digits = [](unsigned value, std::size_t wanted) {
-    std::string text = std::to_string(value);
-    return std::string(wanted - std::min(wanted, text.size()), '0') + text;
-  };
-  const std::string today = digits(static_cast<unsigned>(static_cast<int>(date.year())), 4) + "-" +
-                            digits(static_cast<unsigned>(date.month()), 2) + "-" +
-                            digits(static_cast<unsigned>(date.day()), 2);
-  for (const live_table& live_file : format_live_tables(live_->report(), today)) {
+  for (const live_table& live_file : format_live_tables(live_->report(), today())) {
     const std::filesystem::path path = std::filesystem::path{folder} / live_file.path;
     std::error_code problem;
     std::filesystem::create_directories(path.parent_path(), problem);  // writing says what is wrong
@@ -293,7 +271,7 @@ SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {
 }
 
 SWITCHYARD_COLD void catalog::attach(const operator_description& op, const device& target, state_user& user) {
-  const auto mine = std::make_shared<use>(op, target, user);
+  const auto mine = std::make_shared<state_use>(op, target, user);
   const std::scoped_lock lock{mine->mutex};  // a reload meanwhile waits, and then compares versions
   {
     const std::scoped_lock list_lock{mutex_};
@@ -312,7 +290,7 @@ SWITCHYARD_COLD void catalog::attach(const operator_description& op, const devic
 }
 
 SWITCHYARD_COLD void catalog::detach(state_user& user) noexcept {
-  const std::shared_ptr<use> mine = remove(user);
+  const std::shared_ptr<state_use> mine = remove(user);
   if (mine == nullptr) return;
   const std::scoped_lock lock{mine->mutex};  // a reload may be giving it an operator state
   mine->user = nullptr;
@@ -333,18 +311,6 @@ SWITCHYARD_COLD std::shared_ptr<stream_router> catalog::streams() {
   const std::scoped_lock lock{streams_mutex_};  // opening drivers takes long
   if (options_.streams == nullptr) options_.streams = stream_router::of_machine();
   return options_.streams;
-}
-
-SWITCHYARD_COLD std::string catalog::why_absent(std::string_view target) {
-  try {
-    if (target.starts_with("cuda ")) static_cast<void>(cuda::count());
-    if (target.starts_with("hip ")) static_cast<void>(hip::count());
-  } catch (const driver_error& problem) {
-    const std::string words = problem.what();
-    const std::size_t code = words.find("] ");  // the call's own error has a number
-    return words.substr(code == std::string::npos ? 0 : code + 2);
-  }
-  return {};
 }
 
 SWITCHYARD_COLD void catalog::report_settings() const {
@@ -385,7 +351,7 @@ SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
   const std::scoped_lock replacing{replace_mutex_};
   reload_report report;
   std::map<const operator_description*, operator_files> fresh;
-  const std::vector<std::shared_ptr<use>> uses = all_uses();
+  const std::vector<std::shared_ptr<state_use>> uses = all_uses();
   for (const auto& mine : uses) {
     if (fresh.contains(mine->op)) continue;
     fresh.emplace(mine->op, selectors_->refresh(*mine->op, &mine->target.driver()->properties(), report));
@@ -393,78 +359,33 @@ SWITCHYARD_COLD reload_report catalog::reload(std::int64_t now) {
   for (const auto& mine : uses) {
     const std::scoped_lock lock{mine->mutex};
     if (mine->user == nullptr) continue;
-    replace(*mine, fresh[mine->op], now, report);
+    const operator_files& newer = fresh[mine->op];
+    const std::shared_ptr<operator_tally> tally = tallies_.of(mine->op->name);
+    mine->replace(
+        newer.version, now,
+        {options_.clock, *generation_, *tally, *messages_, [&] { return make_state(*mine, newer); }}, report);
     mine->user->free_replaced();
   }
   if (!report.changed.empty()) reloads_.fetch_add(1, std::memory_order_relaxed);
   return report;
 }
 
-SWITCHYARD_COLD void catalog::replace(use& used, const operator_files& newer, std::int64_t now,
-                                      reload_report& report) {
-  // What was not tried yet, and a blob that came, wait for nothing.
-  const std::size_t known = report.changed.size();
-  const bool is_newer = used.version < newer.version;
-  const bool can_serve_more = have_blobs_come(used, report);
-  const bool is_new = report.changed.size() > known || (is_newer && newer.version != used.refused);
-  if (!is_new && !((is_newer || can_serve_more) && now >= used.try_at)) return;
-  // After each one, also when it throws: who reads the counter, captures, and finds it unchanged has
-  // captured what serves.
-  struct counted {
-    generation_counter& generation;
-    bool is_unchanged = false;
-    ~counted() {
-      if (!is_unchanged) generation.fetch_add(1, std::memory_order_release);
-    }
-  } counts{*generation_};
-  used.untaken = nullptr;
-  std::unique_ptr<operator_state> fresh = make_state(used, newer);
-  const std::shared_ptr<operator_tally> tally = tallies_.of(used.op->name);
-  const bool is_taken = used.user->adopt(std::move(fresh));
-  tally->count(is_taken ? &operator_tally::replacements : &operator_tally::refused_replacements);
-  if (is_taken) {
-    used.version = newer.version;
-    used.wait = std::chrono::seconds{1};
-    return;
-  }
-  counts.is_unchanged = true;
-  if (!fresh->without_blob().empty()) used.untaken = std::move(fresh);
-  used.try_at = options_.clock() + std::chrono::nanoseconds{used.wait}.count();
-  used.wait = std::min(2 * used.wait, std::chrono::seconds{64});
-  report.refused.push_back(std::string{used.op->name} +
-                           ": the new files serve none of the calls that the previous ones serve, or need "
-                           "kernels that cannot be "
-                           "loaded; the previous ones stay in use");
-  if (std::exchange(used.refused, newer.version) != newer.version) messages_->warn(report.refused.back());
-}
-
-SWITCHYARD_COLD bool catalog::have_blobs_come(use& used, reload_report& report) {
-  std::vector<const variant*> waiting;
-  for (const operator_state* const of :
-       {used.user->in_use(), static_cast<const operator_state*>(used.untaken.get())}) {
-    if (of == nullptr) continue;
-    const std::vector<const variant*> found = of->without_blob();
-    waiting.insert(waiting.end(), found.begin(), found.end());
-  }
-  return used.blobs.look(waiting, report.changed);
-}
-
-SWITCHYARD_COLD std::vector<std::shared_ptr<catalog::use>> catalog::all_uses() {
+SWITCHYARD_COLD std::vector<std::shared_ptr<state_use>> catalog::all_uses() {
   const std::scoped_lock lock{mutex_};
   return uses_;
 }
 
-SWITCHYARD_COLD std::shared_ptr<catalog::use> catalog::remove(const state_user& user) noexcept {
+SWITCHYARD_COLD std::shared_ptr<state_use> catalog::remove(const state_user& user) noexcept {
   const std::scoped_lock lock{mutex_};
   const auto found =
       std::find_if(uses_.begin(), uses_.end(), [&user](const auto& used) { return used->user == &user; });
   if (found == uses_.end()) return nullptr;
-  std::shared_ptr<use> out = std::move(*found);
+  std::shared_ptr<state_use> out = std::move(*found);
   uses_.erase(found);
   return out;
 }
 
-SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const use& mine,
+SWITCHYARD_COLD std::unique_ptr<operator_state> catalog::make_state(const state_use& mine,
                                                                     const operator_files& from) {
   const std::shared_ptr<device_driver>& driver = mine.target.driver();
   std::shared_ptr<module_store> store = module_store::of(driver);

@@ -18,6 +18,9 @@ inline namespace v0 {
 /// Whether a text is a day of the calendar as in "2026-11-22". Such texts sort by time.
 [[nodiscard]] bool is_date(std::string_view text) noexcept;
 
+/// Today, by UTC.
+[[nodiscard]] std::string today();
+
 /// The newest date that a table's `measured` states for its runs; empty: none. A date that is none becomes a
 /// warning.
 [[nodiscard]] std::string read_measured_date(const json_place& table, warnings& warned);

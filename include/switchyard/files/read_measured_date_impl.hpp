@@ -2,8 +2,10 @@
 // The bodies of read_measured_date.hpp.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -31,6 +33,14 @@ SWITCHYARD_COLD bool is_date(std::string_view text) noexcept {
                                      std::chrono::month{static_cast<unsigned>(number(5, 2))},
                                      std::chrono::day{static_cast<unsigned>(number(8, 2))}}
       .ok();
+}
+
+SWITCHYARD_COLD std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 16> text{};
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
 }
 
 namespace detail {

@@ -11,7 +11,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +23,7 @@
 #include <switchyard/files/manifest_file.hpp>
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/files/table_file.hpp>
+#include <switchyard/files/warning_filter.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/observing/live_records.hpp>
@@ -35,9 +35,6 @@
 
 namespace switchyard {
 inline namespace v0 {
-
-/// Takes a warning for the log.
-using warning_sink = std::function<void(const std::string&)>;
 
 /// Looks at a manifest or a table before it is used: its bytes and its path. Words refuse it; empty: it is
 /// used. What it throws refuses it as well. Any thread calls it that reads files, one at a time for an
@@ -87,39 +84,6 @@ class selector_source {
                                                               choice_limits limits = {}) const;
 
  private:
-  /// Passes warnings on. Rules that are read later than their catalog was asked for them use it too.
-  class warning_filter {
-   public:
-    explicit warning_filter(warning_sink warn) : warn_{std::move(warn)} {}
-
-    void warn(const std::string& message) const { warn_(message); }
-    /// A new version of a file is about to be read: whatever is wrong with it is said.
-    void forget(const std::string& path);
-    /// What was found while a file, or some of its entries, was read. One mistake of many entries is said
-    /// once for each version of the file.
-    void add(const warnings& warned, const std::string& path);
-    /// What was found while selectors were built, which happens again and again.
-    void add_once(const std::vector<std::string>& warned);
-
-    /// What is wrong with a file or folder. Overlays and roots are read again for every operator and kind of
-    /// file: the first reader says it for all, and what goes wrong again is said again.
-    void add_shared(const std::string& reader, const std::string& message);
-
-   private:
-    static constexpr std::size_t max_known = 10'000;
-
-    struct said_times {
-      std::size_t in_all = 0;
-      std::map<std::string, std::size_t> by_reader;  // how often it found this
-    };
-
-    warning_sink warn_;
-    switchyard::mutex mutex_;
-    std::set<std::string> known_;
-    std::map<std::string, said_times> shared_;
-    std::map<std::string, std::set<std::string>> of_files_;  // what was said, by file
-  };
-
   [[nodiscard]] static std::string describe_root(const std::string& folder);
 
   struct known_of_operator {

@@ -10,7 +10,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -30,6 +29,7 @@
 #include <switchyard/files/search_path.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/files/table_file.hpp>
+#include <switchyard/files/warning_filter.hpp>
 #include <switchyard/files/write_table.hpp>
 #include <switchyard/hardware/device_properties.hpp>
 #include <switchyard/hardware/target.hpp>
@@ -221,42 +221,6 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_source::make_select
                             warned);
   filter_->add_once(warned);
   return out;
-}
-
-SWITCHYARD_FUNCTION void selector_source::warning_filter::forget(const std::string& path) {
-  const std::scoped_lock lock{mutex_};
-  of_files_.erase(path);
-}
-
-SWITCHYARD_FUNCTION void selector_source::warning_filter::add(const warnings& warned,
-                                                              const std::string& path) {
-  const std::scoped_lock lock{mutex_};
-  std::set<std::string>& said = of_files_[path];
-  for (const group_of_same& same : group_same(warned.messages, path)) {
-    if (said.size() >= max_known || !said.insert(same.kind).second) continue;
-    warn_(same.first + (same.more == 0 ? std::string{}
-                                       : " (the same in " + std::to_string(same.more) +
-                                             (same.more == 1 ? " more entry)" : " more entries)")));
-  }
-  if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
-}
-
-SWITCHYARD_FUNCTION void selector_source::warning_filter::add_once(const std::vector<std::string>& warned) {
-  const std::scoped_lock lock{mutex_};
-  for (const std::string& message : warned) {
-    if (known_.size() < max_known && known_.insert(message).second) warn_(message);
-  }
-}
-
-SWITCHYARD_FUNCTION void selector_source::warning_filter::add_shared(const std::string& reader,
-                                                                     const std::string& message) {
-  const std::scoped_lock lock{mutex_};
-  if (shared_.size() == max_known && !shared_.contains(message)) return warn_(message);
-  said_times& times = shared_[message];
-  const std::size_t mine = ++times.by_reader[reader];
-  if (mine <= times.in_all) return;
-  warn_(message);
-  times.in_all = mine;
 }
 
 SWITCHYARD_FUNCTION std::string selector_source::describe_root(const std::string& folder) {

@@ -40,6 +40,7 @@ TEST_CASE("a date is a day of the calendar, written as in 2026-11-22") {
     INFO(good);
     CHECK(switchyard::is_date(good));
   }
+  CHECK(switchyard::is_date(switchyard::today()));
   for (const char* bad : {"",
                           "2026",
                           "2026-11",
