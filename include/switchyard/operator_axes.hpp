@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// How an operator's struct states its arguments and axes: fields<>, type_axis, size_axis and axes.
+// How an operator's struct states its arguments and axes: fields<>, type_axis, flag_axis, size_axis and axes.
 #pragma once
 
 #include <array>
@@ -166,6 +166,20 @@ template <class Function>
 [[nodiscard]] constexpr auto type_axis(std::string_view name, Function function) {
   detail::require_axis_value<detail::derived_value<Function>>();
   return detail::derived_axis<Function, detail::derived_value<Function>>{name, axis_kind::type, function};
+}
+
+/// A type axis that is true where a call has an argument: a pointer that is not null, one of several, or a
+/// number that is not 0.
+template <auto Member, auto... Others>
+[[nodiscard]] constexpr auto flag_axis(std::string_view name) {
+  return type_axis(name, [](const detail::member_class<Member>& a) noexcept {
+    if constexpr (std::is_pointer_v<detail::member_value<Member>>) {
+      return given(a.*Member, a.*Others...);
+    } else {
+      static_assert(sizeof...(Others) == 0, "several arguments of a flag are pointers");
+      return nonzero(a.*Member);
+    }
+  });
 }
 
 /// A size axis computed from the arguments by a noexcept lambda.

@@ -38,6 +38,14 @@ template <class... Tensors>
   return alignment_of_strided(type, strides, others, tensors...);
 }
 
+/// The strides of keys and values, or-ed together, in bytes and as an address: what divides them all divides
+/// it, also where their type is not that of the queries.
+[[nodiscard, gnu::always_inline]] inline const void* strides_as_address(std::int64_t strides,
+                                                                        dtype type) noexcept {
+  return reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides) *
+                                       static_cast<std::uintptr_t>(detail::size_of_legal(type)));
+}
+
 /// Not 0 where a call has a window.
 template <class Arguments>
 [[nodiscard, gnu::always_inline]] inline truth windowed(const Arguments& a) noexcept {
@@ -227,6 +235,26 @@ template <class Arguments>
   if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1)
     return "k_scale_stride and v_scale_stride must be 0 or 1";
   return {};
+}
+
+/// What is wrong with the addresses and the alignment of a forward call, whose keys and values are of
+/// `type_kv`; empty when nothing is. Null `bias`: none.
+template <class Arguments>
+[[nodiscard]] std::string check_attention_alignment(const Arguments& a, dtype type_kv, const void* bias) {
+  const Arguments set = without_unused_strides(a);
+  const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
+                               set.out_stride_batch | set.out_stride_head | set.out_stride_token;
+  const std::int64_t aligned = a.alignment();
+  const bool is_misaligned = mark_misaligned_for(a.dtype, a.q, a.out, bias) < 0;
+  if (aligned == 0 && !is_misaligned) return "q, k, v and out must not be null";
+  if (!is_misaligned && aligned >= size_of(type_kv) &&
+      alignment_of_strided(a.dtype, strides, 0, a.q, a.out, optional_tensors(bias)) >= size_of(a.dtype))
+    return {};
+  constexpr bool may_have_bias = requires {
+    a.bias;
+  };
+  return std::string{may_have_bias ? "q, k, v, out and the bias" : "q, k, v and out"} +
+         " must be aligned to their element size";
 }
 
 /// What is wrong with the arguments that forward and backward have; empty when nothing is.

@@ -182,26 +182,18 @@ struct attention_backward {
                          &arguments::lse, &arguments::dq, &arguments::dk, &arguments::dv>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::head_dim>(),
-      switchyard::type_axis<&arguments::head_dim_v>(), switchyard::type_axis<&arguments::mask>(),
-      switchyard::type_axis(
-          "window", [](const arguments& a) noexcept { return (a.window_left & a.window_right) >= 0; }),
-      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return nonzero(a.soft_cap); }),
-      switchyard::type_axis("biased", [](const arguments& a) noexcept { return given(a.bias); }),
-      switchyard::type_axis("alibi", [](const arguments& a) noexcept { return given(a.alibi_slopes); }),
-      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return nonzero(a.dropout_p); }),
-      switchyard::type_axis("packed_q", [](const arguments& a) noexcept { return given(a.cu_seqlens_q); }),
-      switchyard::type_axis("packed_k", [](const arguments& a) noexcept { return given(a.cu_seqlens_k); }),
-      switchyard::type_axis("seqused",
-                            [](const arguments& a) noexcept { return any_given(a.seqused_q, a.seqused_k); }),
-      switchyard::type_axis<&arguments::deterministic>(),
-      switchyard::type_axis("with_dbias", [](const arguments& a) noexcept { return given(a.dbias); }),
-      switchyard::type_axis("with_dlse", [](const arguments& a) noexcept { return given(a.dlse); }),
-      switchyard::type_axis("block_masked",
-                            [](const arguments& a) noexcept { return given(a.kv_num_blocks); }),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
-      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
-      switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
+      type_axis<&arguments::dtype>(), type_axis<&arguments::head_dim>(), type_axis<&arguments::head_dim_v>(),
+      type_axis<&arguments::mask>(),
+      type_axis("window", [](const arguments& a) noexcept { return (a.window_left & a.window_right) >= 0; }),
+      flag_axis<&arguments::soft_cap>("soft_capped"), flag_axis<&arguments::bias>("biased"),
+      flag_axis<&arguments::alibi_slopes>("alibi"), flag_axis<&arguments::dropout_p>("dropout"),
+      flag_axis<&arguments::cu_seqlens_q>("packed_q"), flag_axis<&arguments::cu_seqlens_k>("packed_k"),
+      flag_axis<&arguments::seqused_q, &arguments::seqused_k>("seqused"),
+      type_axis<&arguments::deterministic>(), flag_axis<&arguments::dbias>("with_dbias"),
+      flag_axis<&arguments::dlse>("with_dlse"), flag_axis<&arguments::kv_num_blocks>("block_masked"),
+      type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(), size_axis<&arguments::heads>(),
+      size_axis<&arguments::heads_kv>(), size_axis<&arguments::seqlen_q>(),
+      size_axis<&arguments::seqlen_k>());
 
   static constexpr std::array axis_defaults{axis_default{"head_dim_v", "=head_dim"},
                                             axis_default{"heads_kv", "=heads"}};
@@ -218,27 +210,19 @@ struct attention_backward {
     if (a.dbias != nullptr && a.bias == nullptr) return "dbias is wanted, but there is no bias";
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
     const arguments set = without_unused_strides(a);
-    if (std::string wrong = wrong_strides<
-            &arguments::dout_stride_batch, &arguments::dout_stride_head, &arguments::dout_stride_token,
-            &arguments::dq_stride_batch, &arguments::dq_stride_head, &arguments::dq_stride_token,
-            &arguments::dk_stride_batch, &arguments::dk_stride_head, &arguments::dk_stride_token,
-            &arguments::dv_stride_batch, &arguments::dv_stride_head, &arguments::dv_stride_token>(set);
-        !wrong.empty()) {
-      return wrong;
+    std::string wrong =
+        wrong_strides<&arguments::dout_stride_batch, &arguments::dout_stride_head,
+                      &arguments::dout_stride_token, &arguments::dq_stride_batch, &arguments::dq_stride_head,
+                      &arguments::dq_stride_token, &arguments::dk_stride_batch, &arguments::dk_stride_head,
+                      &arguments::dk_stride_token, &arguments::dv_stride_batch, &arguments::dv_stride_head,
+                      &arguments::dv_stride_token>(set);
+    if (wrong.empty() && a.dlse != nullptr)
+      wrong = wrong_strides<&arguments::dlse_stride_batch, &arguments::dlse_stride_head>(set);
+    if (wrong.empty() && a.dbias != nullptr) {
+      wrong = wrong_strides<&arguments::dbias_stride_batch, &arguments::dbias_stride_head,
+                            &arguments::dbias_stride_row>(set);
     }
-    if (a.dlse != nullptr) {
-      if (std::string wrong = wrong_strides<&arguments::dlse_stride_batch, &arguments::dlse_stride_head>(set);
-          !wrong.empty()) {
-        return wrong;
-      }
-    }
-    if (a.dbias != nullptr) {
-      if (std::string wrong = wrong_strides<&arguments::dbias_stride_batch, &arguments::dbias_stride_head,
-                                            &arguments::dbias_stride_row>(set);
-          !wrong.empty()) {
-        return wrong;
-      }
-    }
+    if (!wrong.empty()) return wrong;
     if (mark_misaligned_for(a.dtype, a.bias, a.dbias) < 0)
       return "bias and dbias must be aligned to their element size";
     const std::int64_t aligned = a.alignment();
@@ -302,6 +286,8 @@ struct attention_backward {
     const_tensor full_q_num_blocks{};
     const_tensor full_q_indices{};
   };
+  using dbias_view = attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
+                                           &arguments::dbias_stride_head, &arguments::dbias_stride_row>;
   static constexpr auto described =
       attention::bias_option<options, arguments> + attention::alibi_option<options, arguments> +
       attention::length_options<options, arguments, true> + attention::mask_options<options, arguments> +
@@ -309,9 +295,7 @@ struct attention_backward {
       attention::dropout_options<options, arguments> +
       describe_options(
           option<&options::deterministic, &arguments::deterministic>{"whether every run gives the same bits"},
-          tensor_option<&options::dbias,
-                        attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
-                                              &arguments::dbias_stride_head, &arguments::dbias_stride_row>>{
+          tensor_option<&options::dbias, dbias_view>{
               "written: as bias, summed over what an extent of 1 shares"}) +
       describe_options(tensor_option<&options::dlse, attention::dlse_view<arguments, false>, false>{
           "the gradient of lse, laid out like it; none: zero"}) +
@@ -346,9 +330,7 @@ struct attention_backward {
       visit.template operator()<dv_view<true>>();
     }
     if (a.dbias == nullptr) return;
-    visit.template
-    operator()<attention::score_view<arguments, &arguments::dbias, &arguments::dbias_stride_batch,
-                                     &arguments::dbias_stride_head, &arguments::dbias_stride_row>>();
+    visit.template operator()<dbias_view>();
   }
 
  private:
@@ -365,29 +347,25 @@ struct attention_backward {
       &arguments::dv, &arguments::head_dim_v, &arguments::dv_stride_batch, &arguments::dv_stride_token,
       &arguments::dv_stride_head>;
   template <bool Packed>
-  struct query_list {
-    using like = attention::query_views<arguments, Packed>;
-    using type =
-        views<attention::q_view<arguments, Packed>, attention::out_view<arguments, Packed>,
-              typename like::template like_q<&arguments::dout, &arguments::head_dim_v,
-                                             &arguments::dout_stride_batch, &arguments::dout_stride_token,
-                                             &arguments::dout_stride_head>,
-              dq_view<Packed>, typename attention::lse_views<arguments, Packed>::required,
-              attention::dlse_view<arguments, Packed>>;
-  };
+  using dout_view = typename attention::query_views<arguments, Packed>::template like_q<
+      &arguments::dout, &arguments::head_dim_v, &arguments::dout_stride_batch, &arguments::dout_stride_token,
+      &arguments::dout_stride_head>;
   template <bool Packed>
-  struct key_list {
-    using type =
-        views<attention::k_view<arguments, &arguments::dtype, Packed>,
-              attention::v_view<arguments, &arguments::dtype, Packed>, dk_view<Packed>, dv_view<Packed>>;
-  };
+  using query_list =
+      views<attention::q_view<arguments, Packed>, attention::out_view<arguments, Packed>, dout_view<Packed>,
+            dq_view<Packed>, typename attention::lse_views<arguments, Packed>::required,
+            attention::dlse_view<arguments, Packed>>;
+  template <bool Packed>
+  using key_list =
+      views<attention::k_view<arguments, &arguments::dtype, Packed>,
+            attention::v_view<arguments, &arguments::dtype, Packed>, dk_view<Packed>, dv_view<Packed>>;
   template <auto Tensor>
   using cu_seqlens_list = views<attention::cu_seqlens_view<Tensor, &arguments::batch>>;
 
   template <bool PackedQ, bool PackedK>
   [[nodiscard]] static arguments bind(const tensors& of, const options& with) {
-    using queries = typename query_list<PackedQ>::type;
-    using keys = typename key_list<PackedK>::type;
+    using queries = query_list<PackedQ>;
+    using keys = key_list<PackedK>;
     using cu_q = cu_seqlens_list<&arguments::cu_seqlens_q>;
     using cu_k = cu_seqlens_list<&arguments::cu_seqlens_k>;
     using block_mask = attention::block_mask<options, arguments>;

@@ -59,8 +59,7 @@ struct attention_decode {
     const float* k_scale = nullptr;  ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
     const float* v_scale = nullptr;
     const float* alibi_slopes = nullptr;  ///< [heads]: adds -slope * |i + m - n - j|; null: none
-    const float* sinks =
-        nullptr;  ///< [heads]: a logit that joins the softmax's sum and has no value; null: none
+    const float* sinks = nullptr;  ///< [heads]: a logit in the softmax's sum without a value; null: none
     const std::int32_t* seqused_k = nullptr;    ///< [batch] keys in use, at most seqlen_k; null: all
     const std::int32_t* block_table = nullptr;  ///< [batch, block_table_stride] page numbers; null: not paged
 
@@ -118,10 +117,7 @@ struct attention_decode {
       if (block_table != nullptr) required |= block_table_stride;
       if (attention_options<attention_decode>(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
         required |= mark_attention<attention_decode>(*this);
-      // Keys and values may have another dtype: their bytes join as an address does.
-      const void* const cached =
-          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides_kv) *
-                                        static_cast<std::uintptr_t>(detail::size_of_legal(kv_dtype)));
+      const void* const cached = strides_as_address(strides_kv, kv_dtype);
       return attention_alignment(dtype,
                                  q_stride_batch | q_stride_head | q_stride_token | out_stride_batch |
                                      out_stride_head | out_stride_token,
@@ -147,24 +143,20 @@ struct attention_decode {
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
-      switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::head_dim_v>(),
-      switchyard::type_axis<&arguments::mask>(),
-      switchyard::type_axis("window", [](const arguments& a) noexcept { return windowed(a); }),
-      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return nonzero(a.soft_cap); }),
-      switchyard::type_axis("alibi", [](const arguments& a) noexcept { return given(a.alibi_slopes); }),
-      switchyard::type_axis("sink", [](const arguments& a) noexcept { return given(a.sinks); }),
-      switchyard::type_axis("with_lse", [](const arguments& a) noexcept { return given(a.lse); }),
-      switchyard::type_axis("kv",
-                            [](const arguments& a) noexcept {
-                              return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
-                            }),
-      switchyard::type_axis("latent", [](const arguments& a) noexcept { return a.latent(); }),
-      switchyard::type_axis("seqused", [](const arguments& a) noexcept { return given(a.seqused_k); }),
-      switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
-      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::seqlen_q>(),
-      switchyard::size_axis<&arguments::seqlen_k>());
+      type_axis<&arguments::dtype>(), type_axis<&arguments::kv_dtype>(), type_axis<&arguments::head_dim>(),
+      type_axis<&arguments::head_dim_v>(), type_axis<&arguments::mask>(),
+      type_axis("window", [](const arguments& a) noexcept { return windowed(a); }),
+      flag_axis<&arguments::soft_cap>("soft_capped"), flag_axis<&arguments::alibi_slopes>("alibi"),
+      flag_axis<&arguments::sinks>("sink"), flag_axis<&arguments::lse>("with_lse"),
+      type_axis("kv",
+                [](const arguments& a) noexcept {
+                  return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
+                }),
+      type_axis("latent", [](const arguments& a) noexcept { return a.latent(); }),
+      flag_axis<&arguments::seqused_k>("seqused"), type_axis<&arguments::page_size>(),
+      type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(), size_axis<&arguments::heads>(),
+      size_axis<&arguments::heads_kv>(), size_axis<&arguments::seqlen_q>(),
+      size_axis<&arguments::seqlen_k>());
 
   static constexpr std::array axis_defaults{
       axis_default{"kv_dtype", "=dtype"},          axis_default{"head_dim_v", "=head_dim"},
@@ -188,18 +180,7 @@ struct attention_decode {
     }
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
-    const std::int64_t aligned = a.alignment();
-    if (mark_misaligned_for(a.dtype, a.q, a.out) < 0)
-      return "q, k, v and out must be aligned to their element size";
-    if (aligned == 0) return "q, k, v and out must not be null";
-    const arguments set = without_unused_strides(a);
-    const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
-                                 set.out_stride_batch | set.out_stride_head | set.out_stride_token;
-    if (aligned < size_of(a.kv_dtype) ||
-        alignment_of_strided(a.dtype, strides, 0, a.q, a.out) < size_of(a.dtype)) {
-      return "q, k, v and out must be aligned to their element size";
-    }
-    return {};
+    return check_attention_alignment(a, a.kv_dtype, nullptr);
   }
 
   /// What is wrong with how far a call reaches, and with the numbers in seqused_k and block_table;

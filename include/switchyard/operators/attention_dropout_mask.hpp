@@ -46,16 +46,15 @@ struct attention_dropout_mask {
   static constexpr auto described = attention::dropout_options<arguments, arguments>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis("alignment",
-                            [](const arguments& a) noexcept {
-                              // What check() refuses and no axis holds: a problem that was never met.
-                              const std::int64_t illegal =
-                                  described.mark(a) |
-                                  mark_misaligned<alignof(std::uint64_t)>(a.dropout_state);
-                              return illegal < 0 ? 0 : alignment_of(a.mask);
-                            }),
-      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
+      type_axis("alignment",
+                [](const arguments& a) noexcept {
+                  // What check() refuses and no axis holds: a problem that was never met.
+                  const std::int64_t illegal =
+                      described.mark(a) | mark_misaligned<alignof(std::uint64_t)>(a.dropout_state);
+                  return illegal < 0 ? 0 : alignment_of(a.mask);
+                }),
+      size_axis<&arguments::batch>(), size_axis<&arguments::heads>(), size_axis<&arguments::seqlen_q>(),
+      size_axis<&arguments::seqlen_k>());
 
   /// What is wrong with a call; empty when it is legal.
   template <class = void>

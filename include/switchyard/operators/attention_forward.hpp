@@ -58,15 +58,12 @@ struct attention_forward {
                            ///< null: not wanted
     const float* k_scale = nullptr;  ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
     const float* v_scale = nullptr;
-    const void* bias =
-        nullptr;  ///< additive, dtype of q, broadcast by zero strides, inner stride 1; null: none
+    const void* bias = nullptr;  ///< of q's dtype, strides of 0 repeat it, inner stride 1; null: none
     const float* alibi_slopes = nullptr;  ///< [heads]: adds -slope * |i + m - n - j|; null: none
-    const float* sinks =
-        nullptr;  ///< [heads]: a logit that joins the softmax's sum and has no value; null: none
+    const float* sinks = nullptr;  ///< [heads]: a logit in the softmax's sum without a value; null: none
     const std::int32_t* cu_seqlens_q = nullptr;  ///< [batch + 1]: q, out and lse are packed; null: dense
     const std::int32_t* cu_seqlens_k = nullptr;  ///< [batch + 1]: k and v are packed; null: dense or paged
-    const std::int32_t* seqused_q =
-        nullptr;  ///< [batch] queries in use, the rest of out is left alone; null: all
+    const std::int32_t* seqused_q = nullptr;    ///< [batch] queries in use; other rows of out stay; null: all
     const std::int32_t* seqused_k = nullptr;    ///< [batch] keys in use; null: all
     const std::int32_t* block_table = nullptr;  ///< [batch, block_table_stride] page numbers; null: not paged
     const std::uint64_t* dropout_state = nullptr;  ///< device pointer to {seed, offset}; null: the two below
@@ -151,11 +148,8 @@ struct attention_forward {
       if (block_table != nullptr) others |= block_table_stride;
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
       if (is_narrow) others |= mark_misaligned_for(dtype, q, out, bias);
-      // Keys and values may have another type: their bytes join as an address does.
       const std::int64_t strides = strides_kv();
-      const void* const cached =
-          reinterpret_cast<const void*>(static_cast<std::uintptr_t>(strides) *
-                                        static_cast<std::uintptr_t>(detail::size_of_legal(type_of_kv())));
+      const void* const cached = strides_as_address(strides, type_of_kv());
       return alignment_of(strides_q(), strides | others | count_null(k, v), q, out,
                           optional_tensors(k, v, cached, bias));
     }
@@ -208,36 +202,28 @@ struct attention_forward {
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(),
-      switchyard::type_axis("kv_dtype", [](const arguments& a) noexcept { return a.type_of_kv(); }),
-      switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::head_dim_v>(),
-      switchyard::type_axis<&arguments::mask>(),
-      switchyard::type_axis("window", [](const arguments& a) noexcept { return windowed(a); }),
-      switchyard::type_axis("soft_capped", [](const arguments& a) noexcept { return nonzero(a.soft_cap); }),
-      switchyard::type_axis("biased", [](const arguments& a) noexcept { return given(a.bias); }),
-      switchyard::type_axis("alibi", [](const arguments& a) noexcept { return given(a.alibi_slopes); }),
-      switchyard::type_axis("sink", [](const arguments& a) noexcept { return given(a.sinks); }),
-      switchyard::type_axis("dropout", [](const arguments& a) noexcept { return nonzero(a.dropout_p); }),
-      switchyard::type_axis("with_lse", [](const arguments& a) noexcept { return given(a.lse); }),
-      switchyard::type_axis("packed_q", [](const arguments& a) noexcept { return given(a.cu_seqlens_q); }),
-      switchyard::type_axis("kv",
-                            [](const arguments& a) noexcept {
-                              if (a.block_table != nullptr) return attention_kv::paged;
-                              return a.cu_seqlens_k != nullptr ? attention_kv::packed : attention_kv::dense;
-                            }),
-      switchyard::type_axis("seqused",
-                            [](const arguments& a) noexcept { return given(a.seqused_q, a.seqused_k); }),
-      switchyard::type_axis<&arguments::page_size>(),
-      switchyard::type_axis("block_masked",
-                            [](const arguments& a) noexcept { return given(a.kv_num_blocks); }),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
-      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
-      switchyard::size_axis<&arguments::seqlen_q>(), switchyard::size_axis<&arguments::seqlen_k>());
+      type_axis<&arguments::dtype>(),
+      type_axis("kv_dtype", [](const arguments& a) noexcept { return a.type_of_kv(); }),
+      type_axis<&arguments::head_dim>(), type_axis<&arguments::head_dim_v>(), type_axis<&arguments::mask>(),
+      type_axis("window", [](const arguments& a) noexcept { return windowed(a); }),
+      flag_axis<&arguments::soft_cap>("soft_capped"), flag_axis<&arguments::bias>("biased"),
+      flag_axis<&arguments::alibi_slopes>("alibi"), flag_axis<&arguments::sinks>("sink"),
+      flag_axis<&arguments::dropout_p>("dropout"), flag_axis<&arguments::lse>("with_lse"),
+      flag_axis<&arguments::cu_seqlens_q>("packed_q"),
+      type_axis("kv",
+                [](const arguments& a) noexcept {
+                  if (a.block_table != nullptr) return attention_kv::paged;
+                  return a.cu_seqlens_k != nullptr ? attention_kv::packed : attention_kv::dense;
+                }),
+      flag_axis<&arguments::seqused_q, &arguments::seqused_k>("seqused"), type_axis<&arguments::page_size>(),
+      flag_axis<&arguments::kv_num_blocks>("block_masked"), type_axis<&arguments::alignment>(),
+      size_axis<&arguments::batch>(), size_axis<&arguments::heads>(), size_axis<&arguments::heads_kv>(),
+      size_axis<&arguments::seqlen_q>(), size_axis<&arguments::seqlen_k>());
 
   /// Files whose `type` does not name kv_dtype hold for keys of q's type; kernels that do not know of block
   /// masks are not to ignore them.
-  static constexpr std::array implied{switchyard::implied_axis{"kv_dtype", "dtype"},
-                                      switchyard::implied_axis{"block_masked", switchyard::implied_axis::no}};
+  static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"},
+                                      implied_axis{"block_masked", implied_axis::no}};
 
   static constexpr std::array axis_defaults{
       axis_default{"kv_dtype", "=dtype"}, axis_default{"head_dim_v", "=head_dim"},
@@ -252,13 +238,7 @@ struct attention_forward {
       return "block_table and cu_seqlens_k exclude each other";
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
-    const std::int64_t aligned = a.alignment();
-    if (mark_misaligned_for(a.dtype, a.q, a.out, a.bias) < 0)
-      return "q, k, v, out and the bias must be aligned to their element size";
-    if (aligned == 0) return "q, k, v and out must not be null";
-    if (aligned < size_of(a.type_of_kv()) || alignment_of_queries(a) < size_of(a.dtype))
-      return "q, k, v, out and the bias must be aligned to their element size";
-    return {};
+    return check_attention_alignment(a, a.type_of_kv(), a.bias);
   }
 
   /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused, block_table and
@@ -377,14 +357,6 @@ struct attention_forward {
       return "k_scale and v_scale are for keys and values in f8_e4m3, not in " +
              std::string{name_of(a.dtype)} + ": fold them into scale and into what reads out";
     return check_scale_strides(a);
-  }
-
-  /// Of q, out and the bias, with their strides.
-  [[nodiscard]] static std::int64_t alignment_of_queries(const arguments& a) {
-    const arguments set = without_unused_strides(a);
-    const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
-                                 set.out_stride_batch | set.out_stride_head | set.out_stride_token;
-    return alignment_of_strided(a.dtype, strides, 0, a.q, a.out, optional_tensors(a.bias));
   }
 
   using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;

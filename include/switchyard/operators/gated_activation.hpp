@@ -79,10 +79,9 @@ struct gated_activation {
       describe_options(option<&arguments::function, &arguments::function>{"the activation"});
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::function>(),
-      switchyard::type_axis<&arguments::packed>(), switchyard::type_axis<&arguments::dense>(),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
-      switchyard::size_axis<&arguments::columns>());
+      type_axis<&arguments::dtype>(), type_axis<&arguments::function>(), type_axis<&arguments::packed>(),
+      type_axis<&arguments::dense>(), type_axis<&arguments::alignment>(), size_axis<&arguments::rows>(),
+      size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
   template <class = void>

@@ -80,18 +80,15 @@ struct layer_norm {
   static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::out>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(),
-      switchyard::type_axis("gamma_dtype",
-                            [](const arguments& a) noexcept {
-                              return a.gamma != nullptr || a.beta != nullptr ? a.gamma_dtype : a.dtype;
-                            }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
-      switchyard::type_axis("with_beta", [](const arguments& a) noexcept { return given(a.beta); }),
-      switchyard::type_axis("with_residual", [](const arguments& a) noexcept { return given(a.residual); }),
-      switchyard::type_axis("with_statistics",
-                            [](const arguments& a) noexcept { return given(a.mean, a.rstd); }),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
-      switchyard::size_axis<&arguments::columns>());
+      type_axis<&arguments::dtype>(),
+      type_axis("gamma_dtype",
+                [](const arguments& a) noexcept {
+                  return a.gamma != nullptr || a.beta != nullptr ? a.gamma_dtype : a.dtype;
+                }),
+      flag_axis<&arguments::gamma>("with_gamma"), flag_axis<&arguments::beta>("with_beta"),
+      flag_axis<&arguments::residual>("with_residual"),
+      flag_axis<&arguments::mean, &arguments::rstd>("with_statistics"), type_axis<&arguments::alignment>(),
+      size_axis<&arguments::rows>(), size_axis<&arguments::columns>());
 
   static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"},
                                             axis_default{"with_beta", "true"}};

@@ -80,20 +80,16 @@ struct layer_norm_backward {
                                                       &arguments::rstd, &arguments::grad_x>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(),
-      switchyard::type_axis("gamma_dtype",
-                            [](const arguments& a) noexcept {
-                              return a.gamma != nullptr || a.grad_gamma != nullptr || a.grad_beta != nullptr
-                                         ? a.gamma_dtype
-                                         : a.dtype;
-                            }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
-      switchyard::type_axis("with_residual",
-                            [](const arguments& a) noexcept { return given(a.grad_residual); }),
-      switchyard::type_axis("with_weight_gradients",
-                            [](const arguments& a) noexcept { return given(a.grad_gamma, a.grad_beta); }),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
-      switchyard::size_axis<&arguments::columns>());
+      type_axis<&arguments::dtype>(),
+      type_axis("gamma_dtype",
+                [](const arguments& a) noexcept {
+                  return a.gamma != nullptr || a.grad_gamma != nullptr || a.grad_beta != nullptr
+                             ? a.gamma_dtype
+                             : a.dtype;
+                }),
+      flag_axis<&arguments::gamma>("with_gamma"), flag_axis<&arguments::grad_residual>("with_residual"),
+      flag_axis<&arguments::grad_gamma, &arguments::grad_beta>("with_weight_gradients"),
+      type_axis<&arguments::alignment>(), size_axis<&arguments::rows>(), size_axis<&arguments::columns>());
 
   static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"},
                                             axis_default{"with_weight_gradients", "true"}};

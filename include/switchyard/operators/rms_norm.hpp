@@ -76,15 +76,12 @@ struct rms_norm {
   static constexpr auto operands = switchyard::fields<&arguments::x, &arguments::out>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(),
-      switchyard::type_axis(
-          "gamma_dtype",
-          [](const arguments& a) noexcept { return a.gamma != nullptr ? a.gamma_dtype : a.dtype; }),
-      switchyard::type_axis("with_gamma", [](const arguments& a) noexcept { return given(a.gamma); }),
-      switchyard::type_axis("with_residual", [](const arguments& a) noexcept { return given(a.residual); }),
-      switchyard::type_axis("with_rstd", [](const arguments& a) noexcept { return given(a.rstd); }),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::rows>(),
-      switchyard::size_axis<&arguments::columns>());
+      type_axis<&arguments::dtype>(),
+      type_axis("gamma_dtype",
+                [](const arguments& a) noexcept { return a.gamma != nullptr ? a.gamma_dtype : a.dtype; }),
+      flag_axis<&arguments::gamma>("with_gamma"), flag_axis<&arguments::residual>("with_residual"),
+      flag_axis<&arguments::rstd>("with_rstd"), type_axis<&arguments::alignment>(),
+      size_axis<&arguments::rows>(), size_axis<&arguments::columns>());
 
   static constexpr std::array axis_defaults{axis_default{"with_gamma", "true"}};
 

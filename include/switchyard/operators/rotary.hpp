@@ -153,25 +153,20 @@ struct rotary {
                                        switchyard::former_name{"heads_k", "heads_kv"}};
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::style>(),
-      switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::rotary_dim>(),
-      switchyard::type_axis<&arguments::inverse>(),
-      switchyard::type_axis("table",
-                            [](const arguments& a) noexcept { return a.cos != nullptr && a.sin != nullptr; }),
-      switchyard::type_axis<&arguments::table_dtype>(),
-      switchyard::type_axis("positions_from",
-                            [](const arguments& a) noexcept {
-                              if (a.positions != nullptr) return rotary_positions::explicit_ids;
-                              return a.sequence_offsets != nullptr ? rotary_positions::sequence_offsets
-                                                                   : rotary_positions::offset;
-                            }),
-      switchyard::type_axis("variable_length",
-                            [](const arguments& a) noexcept { return given(a.cu_seqlens); }),
-      switchyard::type_axis("in_place",
-                            [](const arguments& a) noexcept { return a.q == a.q_out && a.k == a.k_out; }),
-      switchyard::type_axis<&arguments::alignment>(), switchyard::size_axis<&arguments::batch>(),
-      switchyard::size_axis<&arguments::seqlen>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::heads_kv>());
+      type_axis<&arguments::dtype>(), type_axis<&arguments::style>(), type_axis<&arguments::head_dim>(),
+      type_axis<&arguments::rotary_dim>(), type_axis<&arguments::inverse>(),
+      type_axis("table", [](const arguments& a) noexcept { return a.cos != nullptr && a.sin != nullptr; }),
+      type_axis<&arguments::table_dtype>(),
+      type_axis("positions_from",
+                [](const arguments& a) noexcept {
+                  if (a.positions != nullptr) return rotary_positions::explicit_ids;
+                  return a.sequence_offsets != nullptr ? rotary_positions::sequence_offsets
+                                                       : rotary_positions::offset;
+                }),
+      flag_axis<&arguments::cu_seqlens>("variable_length"),
+      type_axis("in_place", [](const arguments& a) noexcept { return a.q == a.q_out && a.k == a.k_out; }),
+      type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(), size_axis<&arguments::seqlen>(),
+      size_axis<&arguments::heads>(), size_axis<&arguments::heads_kv>());
 
   static constexpr std::array axis_defaults{axis_default{"rotary_dim", "=head_dim"},
                                             axis_default{"heads_kv", "=heads"},

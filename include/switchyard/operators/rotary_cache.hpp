@@ -137,16 +137,12 @@ struct rotary_cache {
                          &arguments::slots>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::kv_dtype>(),
-      switchyard::type_axis<&arguments::style>(), switchyard::type_axis<&arguments::head_dim>(),
-      switchyard::type_axis<&arguments::rotary_dim>(),
-      switchyard::type_axis("q_norm", [](const arguments& a) noexcept { return given(a.q_gamma); }),
-      switchyard::type_axis("k_norm", [](const arguments& a) noexcept { return given(a.k_gamma); }),
-      switchyard::type_axis("scaled",
-                            [](const arguments& a) noexcept { return any_given(a.k_scale, a.v_scale); }),
-      switchyard::type_axis<&arguments::page_size>(), switchyard::type_axis<&arguments::alignment>(),
-      switchyard::size_axis<&arguments::tokens>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::heads_kv>());
+      type_axis<&arguments::dtype>(), type_axis<&arguments::kv_dtype>(), type_axis<&arguments::style>(),
+      type_axis<&arguments::head_dim>(), type_axis<&arguments::rotary_dim>(),
+      flag_axis<&arguments::q_gamma>("q_norm"), flag_axis<&arguments::k_gamma>("k_norm"),
+      flag_axis<&arguments::k_scale, &arguments::v_scale>("scaled"), type_axis<&arguments::page_size>(),
+      type_axis<&arguments::alignment>(), size_axis<&arguments::tokens>(), size_axis<&arguments::heads>(),
+      size_axis<&arguments::heads_kv>());
 
   static constexpr std::array axis_defaults{axis_default{"rotary_dim", "=head_dim"},
                                             axis_default{"kv_dtype", "=dtype"},

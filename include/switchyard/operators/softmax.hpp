@@ -57,9 +57,9 @@ struct softmax {
   static constexpr auto described = describe_options(
       option<&arguments::scale, &arguments::scale, legal_values::finite>{"what x is multiplied with first"});
 
-  static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::dtype>(), switchyard::type_axis<&arguments::alignment>(),
-      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
+  static constexpr auto axes =
+      switchyard::axes(type_axis<&arguments::dtype>(), type_axis<&arguments::alignment>(),
+                       size_axis<&arguments::rows>(), size_axis<&arguments::columns>());
 
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
