@@ -62,10 +62,6 @@
 namespace switchyard {
 inline namespace v0 {
 
-std::unique_ptr<operator_state> untaken;  // of the refused version, where it lacks a blob; else null
-awaited_blobs blobs;                      // that variants wait for
-};
-
 SWITCHYARD_COLD catalog::~catalog() {
   watcher_.stop();
 }
