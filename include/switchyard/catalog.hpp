@@ -60,9 +60,9 @@ struct state_use;
 struct canary_options {
   std::vector<std::string> tables{};  ///< before all overlays: files or folders
   double share = 0;                   ///< of the problems of each operator, by a hash of the problem: 0 to 1
-  /// They return by themselves, the share becoming 0, when so many comparisons of an operator by
-  /// compare_live() find that their choices take longer than the others' by more than this share of the time,
-  /// over all calls compared; 0: they do not.
+  /// The share becomes 0 automatically when compare_live() finds, over at least so many comparisons of one
+  /// operator, that the choices of these tables take longer than the others' by more than this share of the
+  /// time. 0: never.
   double max_regret = 0.05;
   std::uint32_t least_comparisons = 32;
 };
@@ -76,9 +76,9 @@ struct catalog_options {
   environment settings = environment::read();
   log_receiver receiver{};  ///< the program's own logger
   memory_hooks memory{};    ///< the program's own allocator for workspaces of calls that are given none
-  /// Looks at each manifest and table before it is used, as one that checks signatures does: words refuse it,
-  /// and its previous version stays in use. Any thread that reads files calls it; it must not call the
-  /// library.
+  /// Called with each manifest and table before it is used, for example to check a signature. If it returns
+  /// text, the file is refused with that text and its previous version stays in use. Any thread that reads
+  /// files calls it; it must not call the library.
   std::function<std::string(std::string_view bytes, const std::string& path)> accept{};
   live_options live{};            ///< which real calls are timed: none
   range_hooks ranges{};           ///< around calls; none: those of SWITCHYARD_RANGES
@@ -87,9 +87,9 @@ struct catalog_options {
       default_plan_capacity;  ///< problems each dispatcher keeps plans for, on a device
   /// Finds a stream's device; null: stream_router::of_machine().
   std::shared_ptr<stream_router> streams = nullptr;
-  /// The time by which loads and new files wait that are tried again later. Tests set their own.
+  /// The clock that retries of loads and of new files go by. Tests set their own.
   nanosecond_clock clock = monotonic_nanoseconds;
-  /// What variants must keep to that serve a dispatcher without limits of its own.
+  /// Limits of the variants that serve a dispatcher without limits of its own.
   choice_limits limits{};
 };
 
@@ -139,10 +139,10 @@ class catalog final : public state_source {
 
   /// Unloads the kernels that no dispatcher of this program refers to any more, on the devices that this
   /// catalog's dispatchers serve; returns how many blobs that were. Without this call, everything that was
-  /// loaded stays loaded until the program ends. When it is called, there must not exist: a graph, or an
-  /// executable graph, that holds a kernel launched through a dispatcher before the last replacement or
-  /// through a dispatcher that is destroyed; nor a context that an engine made itself, used with a
-  /// dispatcher, and destroyed. Waits for kernels in flight, as drivers do.
+  /// loaded stays loaded until the program ends. Two things must not exist when it is called: a graph or an
+  /// executable graph with a kernel that was launched before the last replacement, or through a dispatcher
+  /// that is now destroyed; and a destroyed context of the engine's own that was used with a dispatcher.
+  /// Waits for kernels in flight, as drivers do.
   ///     std::printf("%zu blobs unloaded", files.unload_unused());
   std::size_t unload_unused();
 
@@ -172,9 +172,9 @@ class catalog final : public state_source {
   ///     files.set_canary_share(0);
   reload_report set_canary_share(double share);
 
-  /// From now on a call counts as an event where its problem is new, its kernel is not loaded, or no rows
-  /// decide it; the rules say which events are only counted, which are warnings in the log, and which are
-  /// refused. prepare() and reloading go on as before and are no events. Sealing again resets the counts.
+  /// From now on a call is an event if its problem is new, its kernel is not loaded, or no rows decide it.
+  /// The rules say which events are only counted, which are also warnings in the log, and which are refused.
+  /// prepare() and reload() work as before and cause no events. Sealing again resets the counts.
   ///     files.seal({.load = seal_action::refuse});
   void seal(const seal_rules& rules = {}) { seal_->close(rules); }
   ///     files.unseal();
@@ -184,7 +184,7 @@ class catalog final : public state_source {
   ///     std::puts(to_string(files.sealed()).c_str());
   [[nodiscard]] seal_report sealed() const { return seal_->report(); }
 
-  /// What was counted since the catalog was opened. Costs calls nothing that were met before.
+  /// What was counted since the catalog was opened. Repeated calls are not counted and pay nothing for it.
   ///     std::puts(to_prometheus(files.counters()).c_str());
   [[nodiscard]] catalog_counters counters() const;
 
@@ -196,11 +196,11 @@ class catalog final : public state_source {
   void write_counters(const std::string& path, std::chrono::milliseconds interval = std::chrono::seconds{15});
 
   /// What was measured of real calls: by events, as catalog_options::live says, and by compare_live(). Reads
-  /// the events that are over; nobody waits for the others.
+  /// the events that have completed, and waits for none.
   ///     std::printf("%s", to_string(files.live()).c_str());
   [[nodiscard]] live_report live();
 
-  /// Reads the events of timed calls that are over, as a watching catalog does at each look.
+  /// Reads the completed events of timed calls. A watching catalog does so whenever it looks for new files.
   ///     files.poll_live();
   void poll_live();
 
@@ -245,12 +245,12 @@ class catalog final : public state_source {
   /// The ranges of the options, else those of the environment; a warning where they cannot be had.
   [[nodiscard]] range_hooks find_ranges() const;
 
-  /// Says what is wrong with the environment and would otherwise have no effect without a word.
+  /// Warns of settings in the environment that have no effect: folders and operators that do not exist.
   void report_settings() const;
 
   [[nodiscard]] static search_path path_of(const catalog_options& options);
 
-  /// Replaces what has changed; what failed before only where its next try is due by `now`.
+  /// Replaces what has changed. What failed before is tried again only if its next try is due by `now`.
   reload_report reload(std::int64_t now);
 
   /// Takes a variant out of service that a comparison found wrong.

@@ -17,26 +17,27 @@
 // legal one.
 //
 // An operator may have `static std::string check_memory(const arguments&)` as well, which returns what is
-// wrong with what the arguments' addresses lead to, as the numbers that tensors of indices hold. It runs
-// before every launch on the CPU, where memory can be read, and never for a GPU. It must overflow nowhere and
-// read nothing that is not there, whatever the arguments are.
+// wrong with the memory that the arguments point to, such as the numbers in tensors of indices. It runs
+// before every launch on the CPU, where memory can be read, and never for a GPU. Whatever the arguments are,
+// it must not overflow, and must not read outside the tensors.
 //
-// Checked mode asks it on a GPU as well, of copies of the tensors that `static constexpr auto index_tensors`
-// lists (index_tensors.hpp). On every device it also asks `static std::string check_indices(const
-// arguments&)`, where an operator has it: what is legal, but a mistake in most programs.
+// Checked mode calls it for a GPU as well, with host copies of the tensors that `static constexpr auto
+// index_tensors` lists (index_tensors.hpp). On every device, checked mode also calls `static std::string
+// check_indices(const arguments&)` if there is one: for numbers that are legal, but a mistake in most
+// programs.
 //
-// These functions, and `call`, may be templates without a parameter of their own, as `template <class =
-// void>`: a program then compiles those that it uses, and no others.
+// These functions, and `call`, may be templates that need no argument, with `template <class = void>`: a
+// program then compiles only those that it uses.
 //
 // An argument may be a small array, as `float w[3]`: its elements are the arguments `w[0]` to `w[2]`.
 // Tensors as fields, and a call that takes them, are described in tensor_call.hpp.
 //
 // If an axis or an argument was renamed, `static constexpr std::array formerly{former_name{"length", "n"}}`
 // keeps older files readable. If a type axis was added, `static constexpr std::array implied{...}` says what
-// older files mean that do not name it: `implied_axis{"kv_dtype", "dtype"}` that kv_dtype equals dtype,
-// `implied_axis{"with_dlse", implied_axis::no}` that variants serve only calls where it is false. `static
-// constexpr std::array axis_defaults{axis_default{"heads_kv", "=heads"}}` is what the tool takes axes for
-// that its command line does not name.
+// files mean that do not name it: with `implied_axis{"kv_dtype", "dtype"}`, that kv_dtype equals dtype; with
+// `implied_axis{"with_dlse", implied_axis::no}`, that variants serve only calls where it is false. `static
+// constexpr std::array axis_defaults{axis_default{"heads_kv", "=heads"}}` gives the values that the tool
+// assumes for axes missing from its command line.
 #pragma once
 
 #include <array>

@@ -97,8 +97,8 @@ struct operator_description {
   std::span<const field_description> fields;
   std::size_t argument_bytes = 0;
   std::span<const former_name> formerly;
-  std::size_t added_count = 0;  ///< how many of the last axes files added: see added_axes
-  added_axes* added = nullptr;  ///< keeps those that files add; null: files may add none
+  std::size_t added_count = 0;  ///< how many of the axes, the last ones, files added: see added_axes
+  added_axes* added = nullptr;  ///< keeps the axes that files add; null: they may add none
   std::span<const implied_axis> implied{};
   /// The operator's check_memory(), of its argument struct; null: it has none.
   std::string (*check_memory)(const void* arguments) = nullptr;

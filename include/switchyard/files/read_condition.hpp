@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Reads conditions on arguments, which add axes to an operator. A condition is identified by its text without
-// insignificant characters.
+// Reads conditions on arguments, which add axes to an operator (problem/added_axes.hpp). A condition is known
+// by its text, without spaces and with current names.
 //
 // Throws expression_error for a text that is no expression.
 #pragma once
@@ -27,9 +27,8 @@ namespace detail {
 /// Every name that an operator's expressions may use, without a variant's config.
 [[nodiscard]] scope make_scope(const operator_description& op);
 
-/// A valid condition's text without spaces, with current names, and with values for the names of a config:
-/// what means the same in a manifest, a table and a recording is spelt the same. `own_begin`: how many names
-/// a scope has besides those of a config.
+/// A valid condition's text without spaces, with current names, and with values for the names of a config, so
+/// that a manifest, a table and a recording spell the same condition alike.
 [[nodiscard]] std::string normalised_condition(const operator_description& op, std::string_view text,
                                                const scope& names, const scope& without_config);
 
@@ -41,7 +40,7 @@ namespace detail {
 /// What is wrong where an operator has no room for a condition.
 [[nodiscard]] std::string describe_no_room(const operator_description& op, std::string_view condition);
 
-/// What is wrong with `asked`, which goes by an argument although choices depend on axes alone.
+/// What is wrong with `asked`, which reads an argument although choices depend on axes alone.
 [[nodiscard]] std::string describe_argument(const operator_description& op, std::string_view asked,
                                             std::string_view argument);
 
@@ -65,7 +64,7 @@ class argument_names {
   std::unordered_set<std::string_view> names_;
 };
 
-/// The same for many texts, most of which are alike.
+/// The same for many texts, which are often equal: answers are kept.
 class argument_finder {
  public:
   /// The names outlive it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Keeps a warning from being given again while files are read over and over. Any thread may enter, and the
-// sink is called from any.
+// Gives each warning once, although the same files are read again and again. Any thread may enter and thereby
+// call the sink.
 #pragma once
 
 #include <cstddef>

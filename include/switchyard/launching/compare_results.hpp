@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Whether two variants computed the same: results of one call, beside each other on the host.
+// Whether two variants computed the same: compares their results of one call, copied to the host.
 //
-// The tuner's bounds are of the definition, in f64; here is none, and the operators' magnitudes between are
-// not known. So each may be off by four units of the type and by what f32 arithmetic may lose over 2^20
-// terms, of the largest magnitude in the element's row or the tensor's root mean square, whichever is more,
-// and both by twice that from each other. An operator whose definition leaves more open says how much: see
-// result_tensor::tolerance. NaN must meet NaN, integers must be equal.
+// There is no reference in f64 here, as the tuner has, and the magnitudes of intermediate values are unknown.
+// Each result may therefore be off by four units in the last place of its type, plus what f32 arithmetic may
+// lose over 2^20 terms, both relative to the largest magnitude in the element's row or to the tensor's root
+// mean square, whichever is larger. Two results may differ by twice that. An operator whose definition allows
+// more says how much: see result_tensor::tolerance. NaN must meet NaN, integers must be equal.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // Compares two variants at a real call: what serves it, and a runner-up. Both write to memory of their own,
 // never to the call's results, and are timed in turns.
 //
-// What the call names is read until compare() returns, and never afterwards: it waits for its stream. Any
-// thread may call; a comparison is work for a thread and a stream that have time.
+// compare() waits for its stream. It reads the call's tensors until it returns, and never afterwards. Any
+// thread may call; a comparison takes many launches, so use one that serves no requests.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How new tables do against the others, by comparisons at the problems that they decide: of each operator.
+// For each operator, how much slower the choices of new tables are than those of the others, by comparisons
+// at the problems that the new tables decide.
 #pragma once
 
 #include <algorithm>

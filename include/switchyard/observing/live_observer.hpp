@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The interfaces of live measuring that the path of a call knows: who keeps times, and who takes them.
-// live_records.hpp and event_timer.hpp implement them, for catalogs.
+// The interfaces of live measuring that the path of a call uses: one takes the times of calls, the other
+// keeps them. event_timer.hpp and live_records.hpp implement them, for catalogs.
 #pragma once
 
 #include <cstdint>

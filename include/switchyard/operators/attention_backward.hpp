@@ -4,12 +4,12 @@
 // its results.
 //
 //   P = exp(scores - lse), dP = dout v^T, delta = rowsum(dout * out) - dlse, dS = P * (dP - delta),
-//   dv = P^T dout, dq = scale * dS k, dk = scale * dS^T q,
+//   dv = P^T dout, dq = scale * dS k, dk = scale * dS^T q
 //
-// where dropout drops from P in dv and from dP as it did in the forward call, and a soft cap multiplies dS by
-// 1 - (s / soft_cap)^2 of its capped score s. Keys that no query sees have zero gradients. Sinks are in lse
-// already. The gradient of the bias is dS without the factor of the soft cap, summed over the dimensions in
-// which dbias has stride 0.
+// Dropout applies to P in dv and to dP as it did in the forward call. A soft cap multiplies dS by
+// 1 - (s / soft_cap)^2, where s is the capped score. Keys that no query sees have zero gradients. Sinks are
+// in lse already. The gradient of the bias is dS without the factor of the soft cap, summed over the
+// dimensions in which dbias has stride 0.
 //
 // dlse is the gradient of lse, for losses that depend on it, such as those of partial results merged by their
 // LSE. In rows that see no key it is ignored, and may be NaN.

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT
 // Block masks of attention: which blocks of keys a block of queries sees, as FlexAttention's BlockMask lists
-// them, and what is seen in blocks of which only a part is.
+// them, and which keys each query sees in blocks that are seen in part.
 //
 // With B = 1 or batch, H = 1 or heads, Q = ceil(seqlen_q / block_q) and K = ceil(seqlen_k / block_k):
 //
 //   kv_num_blocks       i32 [B, H, Q]       how many key blocks a query block sees a part of
-//   kv_indices          i32 [B, H, Q, K]    which, in the first places of a row; the others are not read
-//   kv_bits             i32 [B, H, Q, K]    beside kv_indices: which entry of mask_bits tells the part
-//   full_kv_num_blocks  i32 [B, H, Q]       how many key blocks a query block sees all of; null: none
+//   kv_indices          i32 [B, H, Q, K]    which, in the first places of a row; the rest is not read
+//   kv_bits             i32 [B, H, Q, K]    for each of kv_indices, the entry of mask_bits that tells the
+//   part full_kv_num_blocks  i32 [B, H, Q]       how many key blocks a query block sees all of; null: none
 //   full_kv_indices     i32 [B, H, Q, K]    which
 //   mask_bits           32-bit words [mask_tiles, block_q, block_k / 32]
 //
 // Key 32 * w + n of a block is seen by its query r where bit n, from the lowest, of word [r][w] is set.
-// Blocks may share an entry: the diagonal of a causal mask is one. A key block is in a row once, in one of
-// the two lists. What is in neither is not seen, nor are keys behind the last one, whatever bits say. A row
-// of words is 16 bytes or more, which kernels load at once.
+// Blocks may share an entry, as all blocks on the diagonal of a causal mask do. A key block is in a row of at
+// most one of the two lists, once. Blocks in neither are not seen, nor are keys past seqlen_k, whatever their
+// bits. A row of words has at least 16 bytes, so kernels load it with one instruction.
 //
 // The backward also takes the transposed lists, q_num_blocks [B, H, K] to full_q_indices [B, H, K, Q]: which
-// query blocks see a key block. q_bits names the same entries, whose rows stay the queries.
+// query blocks see a key block. q_bits names entries of the same mask_bits, whose rows are queries here too.
 //
-// block_q and block_k are multiples of 128: extents of mask_bits say what they are. All tensors are dense.
+// The extents of mask_bits give block_q and block_k, which are multiples of 128. All tensors are dense.
 #pragma once
 
 #include <array>

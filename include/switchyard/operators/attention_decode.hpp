@@ -4,8 +4,8 @@
 //   out = softmax(mask(cap(scale * q k^T) - alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)
 //
 // with k = k_scale * the stored keys and v = v_scale * the stored values. Query i of n, of a sequence with m
-// keys, stands at position i + m - n: with a causal mask it sees the keys up to there, a window is about it,
-// and ALiBi counts from it. A query that sees no key gives zeros, and an LSE of -infinity or, where it has a
+// keys, is at position i + m - n: a causal mask shows it the keys up to there, a window is around it, and
+// ALiBi counts from it. A query that sees no key gives zeros, and an LSE of -infinity or, where it has a
 // sink, of the sink: the LSE is the logarithm of the softmax's whole sum.
 //
 // Keys and values in f8_e4m3 are the OCP format on every device (float8.hpp), not the FNUZ format of gfx942's
@@ -14,10 +14,10 @@
 //
 // Multi-head latent attention (DeepSeek-AI, arXiv:2405.04434), with its projections absorbed by the queries
 // and the output, is this operator with one KV head of 576 columns, whose first 512 are also the values: v is
-// k with fewer columns. The axis `latent` says that the values lie in the keys, so that a kernel reads them
-// once.
+// k with fewer columns. The axis `latent` says that the values are part of the keys, so that a kernel reads
+// them once.
 //
-// More than 16 queries, packed tensors, bias, dropout and f32 are attention_forward's, which takes the same
+// For more than 16 queries, packed tensors, bias, dropout or f32, use attention_forward, which takes the same
 // caches.
 //
 // Sources: Dao et al., FlashAttention, arXiv:2205.14135; Dao et al., Flash-Decoding for long-context

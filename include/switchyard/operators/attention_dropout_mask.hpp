@@ -3,7 +3,7 @@
 //
 //   mask[b, h, i, j] = 1 / (1 - dropout_p) where the weight of query i and key j is kept, else 0.
 //
-// The rule is that of attention_forward, which multiplies weights with just these numbers.
+// attention_forward multiplies its weights by these numbers; it defines the rule.
 #pragma once
 
 #include <cstdint>

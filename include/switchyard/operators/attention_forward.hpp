@@ -3,14 +3,13 @@
 //
 //   out = softmax(mask(cap(scale * q k^T) + bias + alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)
 //
-// In f16 and bf16 a kernel may take the device's own tanh, whose relative error is up to 2^-11.
+// Keys and values in f8_e4m3, the OCP format on every device (float8.hpp), are multiplied by k_scale and
+// v_scale first. A NaN among the keys or values in use gives NaN in every row that sees it. In f16 and bf16 a
+// kernel may use the device's own tanh, whose relative error is up to 2^-11.
 //
-// with k = k_scale * the stored keys and v = v_scale * the stored values where these are f8_e4m3, the OCP
-// format on every device (float8.hpp): a NaN among those in use makes NaN of what sees it.
-//
-// A query row that may see no key gives zeros, and an LSE of -infinity or, where it has a sink, of the sink:
-// the LSE is the logarithm of the softmax's whole sum. Windows are about the diagonal, key i of query i with
-// causal_top_left and key i + m - n otherwise.
+// A query row that sees no key gives zeros, and an LSE of -infinity or, where it has a sink, of the sink: the
+// LSE is the logarithm of the softmax's whole sum. Windows are around the diagonal, which is key i of query i
+// with causal_top_left, and key i + m - n otherwise.
 //
 // A block mask takes the place of masks and windows: attention_block_mask.hpp.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Checks the memory that an attention call's addresses lead to: how far its strides reach, and the numbers in
-// cu_seqlens, seqused, block_table and block masks. Calls on the CPU are checked, whose kernels trust these
-// numbers; calls on a GPU in checked mode.
+// Checks the memory that an attention call points to: how far its strides reach, and the numbers in
+// cu_seqlens, seqused, block_table and block masks, which kernels trust. Calls on the CPU are always checked,
+// calls on a GPU in checked mode.
 #pragma once
 
 #include <cstdint>

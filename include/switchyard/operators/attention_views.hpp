@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tensors of attention calls, and which arguments they decide: shared by the attention operators' `call`.
+// The tensors of attention calls, and the arguments that follow from them, for the attention operators'
+// `call`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tensors of operators on rows, and which arguments they decide: shared by those operators' `call`.
+// The tensors of operators on rows, and the arguments that follow from them, for those operators' `call`.
 #pragma once
 
 #include <switchyard/base/dtype.hpp>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The plans of an operator state, in a hash table that readers search without locks.
 //
-// Writers hold their owner's lock; who takes a plan out retires it through a reclaimer, since readers may
-// still be using it. A plan that was taken out keeps its link, so that a reader standing on it can go on. The
-// link leads to a plan that is still listed, or was taken out later; since the reader's guard is older,
-// neither is freed before the reader leaves. Readers that come later meet neither.
+// Writers hold their owner's lock. A writer that removes a plan retires it through a reclaimer, since readers
+// may still be using it. A removed plan keeps its link, so that a reader standing on it can go on: the link
+// leads to a plan that is still listed or was removed later. The reader's guard is older than either removal,
+// so neither plan is freed before the reader leaves. Readers that come later reach neither.
 #pragma once
 
 #include <array>

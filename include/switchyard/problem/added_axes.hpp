@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Axes that files add to an operator: conditions on arguments.
 //
-// A manifest may require `q_stride_head == head_dim`, and a table may have rows of calls for which it holds,
-// although no axis of the operator says so. The condition becomes a flag, a type axis named by its text
-// without spaces. It lies behind the operator's own axes: problems, recordings and explanations have it like
-// any other. What calls keep is shorter: the values of the operator's own axes, and one word with a bit for
-// each condition. call_problem has both forms.
+// A manifest may require `q_stride_head == head_dim`, and a table may have rows for calls where this holds,
+// although no axis of the operator tells them apart. The condition becomes a flag: a type axis, named by its
+// text without spaces, that follows the operator's own axes in problems, recordings and explanations. Calls
+// keep a shorter form: the values of the operator's own axes, and one word with a bit for each condition.
+// call_problem has both forms.
 //
 // Axes are only ever added. Any thread may enter, unless a function says otherwise.
 #pragma once
@@ -45,23 +45,23 @@ class added_axes {
   added_axes(const added_axes&) = delete;
   added_axes& operator=(const added_axes&) = delete;
 
-  /// The operator for readers of files, which find axes here and add them.
+  /// The operator as readers of files are given it: `added` is this object, in which they find and add axes.
   [[nodiscard]] const operator_description& reading() const noexcept { return reading_; }
 
-  /// The operator with the axes that were added so far as its last ones; the operator itself where there are
-  /// none. What is returned does not change, and stays as long as this object.
+  /// The operator with the axes added so far as its last ones; the operator itself if there are none. The
+  /// returned description does not change, and lives as long as this object.
   [[nodiscard]] const operator_description& now();
 
-  /// The same, growing as axes are added. For programs of which one thread reads files.
+  /// The same, but it grows as axes are added. For programs in which a single thread reads files.
   [[nodiscard]] const operator_description& live() const noexcept { return live_; }
 
   static constexpr std::uint32_t no_axis = UINT32_MAX;
   static constexpr std::uint32_t no_room = UINT32_MAX - 1;
 
-  /// An added axis by its name; no_axis for one that nobody added.
+  /// An added axis by its name; no_axis if there is none.
   [[nodiscard]] std::uint32_t find(std::string_view name);
 
-  /// The axis of this name, which is added if it is new; no_room where there are too many others.
+  /// The axis of this name, added if it is new; no_room if there are max_added_axes others.
   [[nodiscard]] std::uint32_t add(std::string_view name, argument_condition fresh);
 
   /// An axis that find() or add() gave.
@@ -105,8 +105,8 @@ class added_axes {
   return axis < op.axes.size() ? op.axes[axis] : op.added->at(axis);
 }
 
-/// Whether an operator has the axes that a type names, in ascending order. It lacks those that files added
-/// after it was described.
+/// Whether an operator has all axes that a type names, in ascending order. A description lacks the axes that
+/// files added after it was made.
 [[nodiscard]] inline bool has_axes(const operator_description& op,
                                    std::span<const axis_value> type) noexcept {
   return type.empty() || type.back().axis < op.axes.size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What decides on a device, as a hash that processes can compare: see catalog::fingerprint().
+// Everything that decides choices on a device, as a hash that processes can compare: catalog::fingerprint().
 #pragma once
 
 #include <string>

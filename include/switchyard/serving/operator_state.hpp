@@ -2,8 +2,8 @@
 // What serves one operator on one device, from one snapshot of the disk: the kernels of each type signature
 // that calls have needed, and the plans made so far.
 //
-// Any thread may enter. A thread that meets a new type signature waits while another thread reads the
-// selector of a type signature.
+// Any thread may enter. Selectors of type signatures are made by one thread at a time: a thread that meets a
+// new type signature waits for the thread that is making one.
 #pragma once
 
 #include <array>

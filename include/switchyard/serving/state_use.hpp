@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A dispatcher on one device, as the catalog knows it that gives it operator states: which files its state
-// was made from, and, while newer files cannot serve, when they are tried again.
+// What a catalog keeps of a dispatcher on one device: which version of the files its operator state was made
+// from and, while a newer version cannot serve, when that is tried again.
 #pragma once
 
 #include <chrono>

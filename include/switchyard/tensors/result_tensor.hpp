@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Where a call's results lie, from its arguments alone: for running a call again beside itself, with results
-// elsewhere.
+// Where a call writes its results, found from its arguments alone, so that the call can be run again with its
+// results elsewhere.
 //
-// The views of `call` and of the options say it: those of tensors that are written. An operator whose calls
-// have several forms says it in
+// It follows from the views of `call` and of the options whose tensors are written. An operator whose calls
+// have several forms lists these views in
 //
 //   template <class Visitor>
 //   static void visit_results(const arguments& a, Visitor& visit) { visit.template operator()<out_view>(); }

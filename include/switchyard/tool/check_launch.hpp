@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Compares a launch of a manifest with what its blob says of the kernel, and with what its target can do:
-// what loading and launching would refuse, said without a device.
+// Compares a launch of a manifest with what its blob says of the kernel, and with the limits of its target.
+// Finds, without a device, what loading and launching would refuse.
 //
-// Only what the manifest, a variant's type and its config decide is judged; an extent that depends on a call
-// is not.
+// Checks only what follows from the manifest, a variant's type and its config, not extents that depend on a
+// call.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls that are tried where something is judged for every call of a variant: sizes around the constants
-// of its expressions and conditions, and arguments with a few usual values.
+// Sample calls of a variant, for checks that must hold for every call: sizes around the constants of its
+// expressions and conditions, and arguments with a few usual values.
 #pragma once
 
 #include <algorithm>

@@ -2,11 +2,11 @@
 // Checks that a variant computes what its operator's definition says: results, written to memory that was
 // full of NaN, are compared with the definition in f64.
 //
-// The standard is absolute: a variant is never compared with another one. Where the whole result is too much
-// work for the reference, the first and last rows and random ones between them are compared. That is sound
-// for what goes wrong in practice: each row runs through the same code as all others of its tile, whole tiles
-// that are missing or misplaced show in NaN or wrong rows with a probability that the sample makes high, and
-// edges are always in it.
+// The standard is absolute: a variant is never compared with another one. If the whole result is too much
+// work for the reference, the first and last rows and random ones between them are compared. This finds what
+// goes wrong in practice: all rows of a tile run through the same code, tiles that are missing or misplaced
+// leave NaN or wrong rows, of which the sample is very likely to have one, and the edges are always in the
+// sample.
 #pragma once
 
 #include <algorithm>
