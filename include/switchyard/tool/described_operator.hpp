@@ -185,7 +185,7 @@ class described_operator {
     const auto adopt = [&](const auto& names) {
       if (!axis.values.empty()) return;
       axis.values.assign(names.begin(), names.end());
-      for (const std::string_view value : names) value_names_.emplace(value);
+      for (const std::string_view enumerator : names) value_names_.emplace(enumerator);
     };
     if (value.is_boolean()) {
       adopt(enumerator_names<bool>);

@@ -61,7 +61,7 @@ class operator_bench final : public bench {
     asked_.reset();
     unchecked_.reset();
     reduced_.reset();
-    for (const auto& [id, bench] : forced_) bench->forget_problem();
+    for (const auto& [id, entry] : forced_) entry->forget_problem();
     calls_.clear();
     calls_.reserve(max_copies);
     calls_.push_back(workload<Operator>::make(memory_, want, seed));
@@ -135,31 +135,31 @@ class operator_bench final : public bench {
 
   [[nodiscard]] double sample(const std::string& variant, const sample_options& options) override {
     if (calls_.empty()) throw call_error{error_code::invalid_argument, "no problem is set up"};
-    forced_variant& bench = forced(variant);
+    forced_variant& measured = forced(variant);
     // Workspace that is kept: the driver gives its own back whenever the host waits, and takes long to make
     // it anew, which is no property of the variant.
-    const std::size_t bytes = bench.run.workspace_bytes(calls_[0].arguments);
+    const std::size_t bytes = measured.run.workspace_bytes(calls_[0].arguments);
     if (bytes > scratch_.bytes()) {
       scratch_ = {};  // before the larger one is made
       scratch_ = device_buffer{device_.driver(), bytes};
     }
     const workspace kept = bytes > 0 ? workspace{scratch_.data(), bytes} : workspace{};
-    const auto call = [&](stream on) { bench.run(on, calls_[next_++ % calls_.size()].arguments, kept); };
-    if (!bench.ready) {  // its kernels are loaded, and its plan is made
+    const auto call = [&](stream on) { measured.run(on, calls_[next_++ % calls_.size()].arguments, kept); };
+    if (!measured.ready) {  // its kernels are loaded, and its plan is made
       call({});
       if (const status result = device_.driver()->synchronize({}); result != 0)
         throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
-      bench.ready = true;
+      measured.ready = true;
     }
     sample_options how = options;
-    if (how.launches == launch_mode::graph && !bench.recordable) how.launches = launch_mode::device;
+    if (how.launches == launch_mode::graph && !measured.recordable) how.launches = launch_mode::device;
     try {
-      if (how.launches == launch_mode::graph) sampler_.keep_recorded(how, call, bench.graph);
+      if (how.launches == launch_mode::graph) sampler_.keep_recorded(how, call, measured.graph);
     } catch (const driver_error&) {  // some launches cannot be recorded
-      bench.recordable = false;
+      measured.recordable = false;
       how.launches = launch_mode::device;
     }
-    return sampler_.sample(how, call, bench.graph);
+    return sampler_.sample(how, call, measured.graph);
   }
 
  private:
