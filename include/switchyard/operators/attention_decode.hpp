@@ -210,6 +210,10 @@ struct attention_decode {
       attention::mask_options<options, arguments> + attention::scale_options<options, arguments> +
       attention::lse_option<options, arguments>;
 
+  /// Of a call, besides those of keys and values.
+  using call_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
+                           attention::lse_views<arguments, false>::optional>;
+
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], with any strides but the innermost.
   /// Throws call_error where they disagree.
   template <class Options = options>
@@ -220,7 +224,7 @@ struct attention_decode {
                        attention::v_view<arguments, &arguments::kv_dtype, false>,
                        attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
     arguments a = begin(with);
-    described.bind(query_views{} + keys{}, name, a, true, with, q, out, with.lse, k, v, with.seqused_k);
+    described.bind(call_views{} + keys{}, name, a, true, with, q, out, with.lse, k, v, with.seqused_k);
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
@@ -235,7 +239,7 @@ struct attention_decode {
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     a.block_table_entries = cache.block_table.extent(1);
-    described.bind(query_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{}, name, a, true,
+    described.bind(call_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{}, name, a, true,
                    with, q, out, with.lse, cache.k, cache.v, cache.block_table, cache.used);
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
@@ -247,17 +251,7 @@ struct attention_decode {
     return attention::call_named<attention_decode>(in);
   }
 
-  /// The tensors that a call writes: see tensors/result_tensor.hpp.
-  template <class Visitor>
-  static void visit_results(const arguments& /*a*/, Visitor& visit) {
-    visit.template operator()<attention::out_view<arguments, false>>();
-    visit.template operator()<typename attention::lse_views<arguments, false>::optional>();
-  }
-
  private:
-  using query_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
-                            attention::lse_views<arguments, false>::optional>;
-
   /// What no tensor decides.
   template <class = void>
   [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {

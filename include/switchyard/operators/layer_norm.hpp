@@ -126,25 +126,16 @@ struct layer_norm {
           tensor_option<&options::mean, rows::optional_statistic_view<arguments, &arguments::mean>>{
               "written for the backward"});
 
-  /// The tensors that a call writes: see tensors/result_tensor.hpp.
-  template <class Visitor>
-  static void visit_results(const arguments& /*a*/, Visitor& visit) {
-    visit.template operator()<rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>();
-    visit.template operator()<
-        rows::optional_row_view<arguments, &arguments::residual_out, &arguments::residual_out_stride_row>>();
-    visit.template operator()<rows::optional_statistic_view<arguments, &arguments::mean>>();
-    visit.template operator()<rows::optional_statistic_view<arguments, &arguments::rstd>>();
-  }
+  using call_views = views<rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
+                           rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>;
 
   /// The arguments of a call: x and out are [rows, columns]. Throws call_error where tensors disagree.
   template <class Options = options>
   [[nodiscard, gnu::always_inline]] inline static arguments call(
       const const_tensor& x, const tensor& out, const std::type_identity_t<Options>& with = Options{}) {
-    using tensors = views<rows::row_view<arguments, &arguments::x, &arguments::x_stride_row>,
-                          rows::row_view<arguments, &arguments::out, &arguments::out_stride_row>>;
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
-    described.bind(tensors{}, name, a, true, with, x, out);
+    described.bind(call_views{}, name, a, true, with, x, out);
     return a;
   }
 };

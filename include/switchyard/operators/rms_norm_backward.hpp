@@ -109,12 +109,10 @@ struct rms_norm_backward {
   static constexpr auto described =
       rows::gamma_option<options, arguments> + rows::norm_backward_options<options, arguments>;
 
-  /// The tensors that a call writes: see tensors/result_tensor.hpp.
-  template <class Visitor>
-  static void visit_results(const arguments& /*a*/, Visitor& visit) {
-    visit.template operator()<rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>();
-    visit.template operator()<rows::weight_view<arguments, &arguments::grad_gamma>>();
-  }
+  using call_views = views<rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
+                           rows::row_view<arguments, &arguments::h, &arguments::h_stride_row>,
+                           rows::statistic_view<arguments, &arguments::rstd>,
+                           rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>;
 
   /// The arguments of a call: grad_out, h and grad_x are [rows, columns], rstd f32 [rows]. Throws call_error
   /// where tensors disagree.
@@ -122,13 +120,9 @@ struct rms_norm_backward {
   [[nodiscard, gnu::always_inline]] inline static arguments call(
       const const_tensor& grad_out, const const_tensor& h, const const_tensor& rstd, const tensor& grad_x,
       const std::type_identity_t<Options>& with = Options{}) {
-    using tensors = views<rows::row_view<arguments, &arguments::grad_out, &arguments::grad_out_stride_row>,
-                          rows::row_view<arguments, &arguments::h, &arguments::h_stride_row>,
-                          rows::statistic_view<arguments, &arguments::rstd>,
-                          rows::row_view<arguments, &arguments::grad_x, &arguments::grad_x_stride_row>>;
     arguments a = default_arguments<arguments>(fields);
     described.set(a, with);
-    described.bind(tensors{}, name, a, true, with, grad_out, h, rstd, grad_x);
+    described.bind(call_views{}, name, a, true, with, grad_out, h, rstd, grad_x);
     return a;
   }
 };

@@ -2,8 +2,9 @@
 // Where a call writes its results, found from its arguments alone, so that the call can be run again with its
 // results elsewhere.
 //
-// It follows from the views of `call` and of the options whose tensors are written. An operator whose calls
-// have several forms lists these views in
+// It follows from the views of `call`, or of a public list `call_views` where `call` is a function, and from
+// those of the options, as far as their tensors are written. An operator whose calls have several forms lists
+// these views in
 //
 //   template <class Visitor>
 //   static void visit_results(const arguments& a, Visitor& visit) { visit.template operator()<out_view>(); }
@@ -58,8 +59,11 @@ class result_finder {
     if constexpr (requires { Operator::visit_results(of_, *this); }) {
       Operator::visit_results(of_, *this);
     } else {
-      if constexpr (requires { Operator::call.name; })
+      if constexpr (requires { typename Operator::call_views; }) {
+        visit_all(typename Operator::call_views{});
+      } else if constexpr (requires { Operator::call.name; }) {
         visit_all(typename std::remove_cvref_t<decltype(Operator::call)>::views_type{});
+      }
       if constexpr (requires { Operator::described.count; }) {
         Operator::described.for_each([&]<class Option>(std::string_view /*meaning*/) {
           if constexpr (Option::is_tensor) add<typename Option::view>();
