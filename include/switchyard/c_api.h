@@ -9,13 +9,13 @@
  *   switchyard_argument arguments[] = {switchyard_give_tensor("x", &x), switchyard_give_tensor("out", &x)};
  *   if (switchyard_call(softmax, stream, arguments, 2) != 0) puts(switchyard_last_error_text());
  *
- * A function that can fail returns 0 or the number of the error (the table of include/switchyard/README.md),
- * 1 for one that has no number; number and text of a thread's last error stay until its next one. Arguments
- * have the names of the operator's C++ `call`; what is not given has its default. Weights in a format (w of
- * matmul_quantized, table of embedding) are a pointer `w`, the text `weights`, such as "q4_k", the integers
- * `w_rows` and `w_columns`, and `w_stride_bytes` where rows do not follow each other. Any thread may call. An
- * operator is closed before its catalog. Structs begin with their size: later versions append members, and
- * take the sizes of earlier ones.
+ * A function that can fail returns 0 or the number of the error (see the table in
+ * include/switchyard/README.md), or 1 for an error without a number. Each thread keeps the number and the
+ * text of its last error. Arguments have the names of the operator's C++ `call`; one that is not given has
+ * its default. Weights in a format (w of matmul_quantized, table of embedding) are a pointer `w`, the text
+ * `weights`, such as "q4_k", the integers `w_rows` and `w_columns`, and `w_stride_bytes` if there are gaps
+ * between rows. Any thread may call. Close operators before their catalog. Structs begin with their size:
+ * later versions append members, and accept the sizes of earlier ones.
  */
 #pragma once
 
@@ -60,7 +60,7 @@ enum {
 
 typedef struct switchyard_tensor {
   uint64_t size; /* sizeof(switchyard_tensor) */
-  void* data;    /* of the stream's device; only read where the operator only reads */
+  void* data;    /* of the stream's device; written only if the operator writes the tensor */
   int32_t dtype;
   int32_t rank;
   int64_t extents[SWITCHYARD_MAX_RANK];
@@ -87,23 +87,26 @@ enum {
   SWITCHYARD_LOG_SUMMARY = 3
 };
 
-/* Receives a line of the log: one line, ended with 0, valid during the call. `code` is the error number that
- * a warning names, else 0. Any thread may call it, a launching one too, and it must not call the library. */
+/* Receives one line of the log, ended with 0 and valid during the call. `code` is the error number that a
+ * warning names, else 0. Any thread may call it, also while it launches; it must not call the library. */
 typedef void (*switchyard_log_callback)(void* context, int32_t kind, int32_t code, const char* text);
 
-/* Device memory for the time of a call that is given no workspace, in stream order, aligned to 256 bytes; NULL:
- * there is none, and the call fails with error 210. `backend` is "cuda", "hip" or "host". Any thread may call
- * either, and neither must call the library. */
-typedef void* (*switchyard_allocate_callback)(void* context, const char* backend, uint64_t bytes, void* stream);
+/* Device memory for calls that are given no workspace, allocated and released in stream order, aligned to 256
+ * bytes. If NULL is returned, the call fails with error 210. `backend` is "cuda", "hip" or "host". Any thread
+ * may call either; they must not call the library. */
+typedef void* (*switchyard_allocate_callback)(void* context, const char* backend, uint64_t bytes,
+                                              void* stream);
 typedef void (*switchyard_release_callback)(void* context, const char* backend, void* address, void* stream);
 
-/* A range of the calling thread begins, as "softmax avx512_s4", and ends. Neither must call the library. */
+/* A range of the calling thread begins, for example "softmax avx512_s4", and ends. They must not call the
+ * library. */
 typedef void (*switchyard_begin_range_callback)(void* context, const char* name);
 typedef void (*switchyard_end_range_callback)(void* context);
 
-/* Looks at a manifest or a table before it is used, as one that checks signatures does. 0 accepts it; else it
- * is refused, its previous version stays in use, and `why`, a buffer of `capacity` bytes, may be given words,
- * ended with 0. Any thread that reads files calls it, and it must not call the library. */
+/* Called with each manifest and table before it is used, for example to check a signature. 0 accepts the
+ * file. Otherwise it is refused and its previous version stays in use; the reason may be written to `why`, a
+ * buffer of `capacity` bytes, ended with 0. Any thread that reads files calls it; it must not call the
+ * library. */
 typedef int32_t (*switchyard_accept_callback)(void* context, const void* bytes, uint64_t length,
                                               const char* path, char* why, uint64_t capacity);
 
@@ -127,10 +130,10 @@ typedef struct switchyard_options {
   void* accept_context;
   const char* const* canary_tables; /* new tables for a share of the problems: files or folders */
   uint64_t canary_table_count;
-  double canary_share;       /* 0 to 1 */
-  double canary_max_regret; /* they return by themselves when they are slower by more than this share; 0:
-                              * the library's, 0.05; negative: they do not */
-  uint64_t canary_least_comparisons; /* before they return; 0: the library's, 32 */
+  double canary_share;      /* 0 to 1 */
+  double canary_max_regret; /* the share becomes 0 when they are slower by more than this; 0: the library's,
+                             * 0.05; negative: never */
+  uint64_t canary_least_comparisons; /* that this takes; 0: the library's, 32 */
   uint64_t live_one_in;              /* one call in so many of each problem is timed on the device; 0: none */
 } switchyard_options;
 
@@ -149,7 +152,7 @@ typedef struct switchyard_counters {
   uint64_t unprepared_loads;
   uint64_t unprepared_fallbacks;
   uint64_t refused_calls;
-  uint64_t errors; /* of calls, of every number */
+  uint64_t errors;     /* of calls, of every number */
   uint64_t choices[8]; /* exact, interpolated, extrapolated, other device, heuristic, forced, pinned, none */
 } switchyard_counters;
 
@@ -161,11 +164,11 @@ typedef struct switchyard_range {
   int64_t last;
 } switchyard_range;
 
-/* What variants must keep to that serve an operator: those that exceed a limit never run. */
+/* Limits of the variants that may serve an operator: one that exceeds a limit never runs. */
 typedef struct switchyard_limits {
   uint64_t size;            /* sizeof(switchyard_limits) */
-  int64_t workspace_bytes;  /* most of a call; negative: any */
-  double max_error;         /* a share of what the operator's definition tolerates; 0: all of it */
+  int64_t workspace_bytes;  /* at most, for a call; negative: any */
+  double max_error;         /* a share of the error that the tuner tolerates; 0: all of it */
   const char* reproducible; /* the class that variants must state; NULL: any */
 } switchyard_limits;
 
@@ -208,23 +211,18 @@ SWITCHYARD_C_ASSERT(sizeof(switchyard_argument) == 64 && offsetof(switchyard_arg
                         offsetof(switchyard_argument, pointer) == 48 &&
                         offsetof(switchyard_argument, text) == 56,
                     "the layout of switchyard_argument is part of the ABI");
-SWITCHYARD_C_ASSERT(sizeof(switchyard_options) == 176 && offsetof(switchyard_options, roots) == 8 &&
-                        offsetof(switchyard_options, root_count) == 16 &&
-                        offsetof(switchyard_options, default_roots) == 24 &&
-                        offsetof(switchyard_options, debug) == 28 &&
-                        offsetof(switchyard_options, tables) == 32 &&
-                        offsetof(switchyard_options, table_count) == 40 &&
-                        offsetof(switchyard_options, log) == 48 &&
-                        offsetof(switchyard_options, log_context) == 56 &&
-                        offsetof(switchyard_options, allocate) == 64 &&
-                        offsetof(switchyard_options, memory_context) == 80 &&
-                        offsetof(switchyard_options, begin_range) == 88 &&
-                        offsetof(switchyard_options, range_context) == 104 &&
-                        offsetof(switchyard_options, accept) == 112 &&
-                        offsetof(switchyard_options, canary_tables) == 128 &&
-                        offsetof(switchyard_options, canary_share) == 144 &&
-                        offsetof(switchyard_options, live_one_in) == 168,
-                    "the layout of switchyard_options is part of the ABI");
+SWITCHYARD_C_ASSERT(
+    sizeof(switchyard_options) == 176 && offsetof(switchyard_options, roots) == 8 &&
+        offsetof(switchyard_options, root_count) == 16 && offsetof(switchyard_options, default_roots) == 24 &&
+        offsetof(switchyard_options, debug) == 28 && offsetof(switchyard_options, tables) == 32 &&
+        offsetof(switchyard_options, table_count) == 40 && offsetof(switchyard_options, log) == 48 &&
+        offsetof(switchyard_options, log_context) == 56 && offsetof(switchyard_options, allocate) == 64 &&
+        offsetof(switchyard_options, memory_context) == 80 &&
+        offsetof(switchyard_options, begin_range) == 88 &&
+        offsetof(switchyard_options, range_context) == 104 && offsetof(switchyard_options, accept) == 112 &&
+        offsetof(switchyard_options, canary_tables) == 128 &&
+        offsetof(switchyard_options, canary_share) == 144 && offsetof(switchyard_options, live_one_in) == 168,
+    "the layout of switchyard_options is part of the ABI");
 SWITCHYARD_C_ASSERT(sizeof(switchyard_counters) == 168 && offsetof(switchyard_counters, plans) == 8 &&
                         offsetof(switchyard_counters, errors) == 96 &&
                         offsetof(switchyard_counters, choices) == 104,
@@ -270,8 +268,8 @@ enum {
   SWITCHYARD_SEAL_REFUSE = 2  /* error 306 */
 };
 
-/* From now on calls that load a kernel, whose problem is new, or that no rows decide are counted; each kind
- * has one of the actions above. */
+/* From now on three kinds of calls are counted: those that load a kernel, those whose problem is new, and
+ * those that no rows decide. Each kind has one of the actions above. */
 SWITCHYARD_API int switchyard_seal(switchyard_catalog* catalog, int32_t load, int32_t plan, int32_t fallback);
 SWITCHYARD_API int switchyard_unseal(switchyard_catalog* catalog);
 
@@ -286,8 +284,8 @@ SWITCHYARD_API uint64_t switchyard_generation(const switchyard_catalog* catalog)
 SWITCHYARD_API int switchyard_count(const switchyard_catalog* catalog, const char* operator_name,
                                     switchyard_counters* out);
 
-/* The counters of all operators in Prometheus' text format: cut off after capacity - 1 bytes and ended with 0.
- * `length` (may be NULL) is that of the whole text. */
+/* The counters of all operators in Prometheus' text format: cut off after capacity - 1 bytes and ended with
+ * 0. `length` (may be NULL) is that of the whole text. */
 SWITCHYARD_API int switchyard_metrics(const switchyard_catalog* catalog, char* text, size_t capacity,
                                       size_t* length);
 
@@ -302,21 +300,21 @@ SWITCHYARD_API int switchyard_use_ranges(switchyard_options* options, const char
 /* Changes the share of problems that canary_tables decide: 0 takes all back. Reloads. */
 SWITCHYARD_API int switchyard_set_canary_share(switchyard_catalog* catalog, double share);
 
-/* A text that is the same on every host that chooses alike: see catalog::fingerprint. Of an operator, or of
- * all that have manifests where its name is NULL; for the CPU where `device` is "host", for the current
- * device where it is NULL. Cut off as in switchyard_metrics. */
+/* A text that is the same on every host that chooses alike: see catalog::fingerprint. `operator_name`: NULL,
+ * of all operators that have manifests. `device`: "host", the CPU; NULL, the current device. Cut off as in
+ * switchyard_metrics. */
 SWITCHYARD_API int switchyard_fingerprint(switchyard_catalog* catalog, const char* operator_name,
                                           const char* device, char* text, size_t capacity, size_t* length);
 
-/* The same of the choices that were made so far. */
+/* The same for the choices that were made so far: see catalog::fingerprint_of_choices. */
 SWITCHYARD_API int switchyard_fingerprint_of_choices(switchyard_catalog* catalog, char* text, size_t capacity,
                                                      size_t* length);
 
-/* What two such texts differ in first, in words; empty: nothing. */
+/* The first difference of two such texts, in words; empty if there is none. */
 SWITCHYARD_API int switchyard_compare_fingerprints(const char* here, const char* there, char* text,
                                                    size_t capacity, size_t* length);
 
-/* Reads the times of calls that are over; nobody waits for others. A watching catalog does so by itself. */
+/* Reads the times of calls that have completed, and waits for none. A watching catalog does so by itself. */
 SWITCHYARD_API int switchyard_poll_live(switchyard_catalog* catalog);
 
 /* What was measured of real calls, a line for each problem and each variant that was denied. */
@@ -345,8 +343,8 @@ SWITCHYARD_API void switchyard_operator_close(switchyard_operator* op);
 SWITCHYARD_API int switchyard_call(switchyard_operator* op, void* stream,
                                    const switchyard_argument* arguments, size_t count);
 
-/* The same with memory of the stream's device for what the call needs in between, not in use by a call of
- * another stream. Where it is less than switchyard_workspace_bytes, a variant runs for which it suffices. */
+/* The same with memory for temporary buffers, of the stream's device and not in use by a call on another
+ * stream. If it is less than switchyard_workspace_bytes, a variant runs that needs no more. */
 SWITCHYARD_API int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
                                                   const switchyard_argument* arguments, size_t count,
                                                   void* workspace, size_t workspace_bytes);
@@ -356,8 +354,8 @@ SWITCHYARD_API int switchyard_workspace_bytes(switchyard_operator* op, void* str
                                               const switchyard_argument* arguments, size_t count,
                                               size_t* bytes);
 
-/* Bytes that suffice for every call whose axes lie in ranges and are else those of the arguments, whichever
- * tables arrive. */
+/* Bytes that are enough for every call whose axes lie in the ranges, also with tables to come. Axes without a
+ * range are those of the arguments. */
 SWITCHYARD_API int switchyard_workspace_bytes_of_ranges(switchyard_operator* op, void* stream,
                                                         const switchyard_argument* arguments, size_t count,
                                                         const switchyard_range* ranges, size_t range_count,
@@ -367,7 +365,7 @@ SWITCHYARD_API int switchyard_workspace_bytes_of_ranges(switchyard_operator* op,
 SWITCHYARD_API int switchyard_prepare(switchyard_operator* op, void* stream,
                                       const switchyard_argument* arguments, size_t count);
 
-/* The same for every call whose axes lie in ranges and are else those of the arguments. */
+/* The same for every call whose axes lie in the ranges. Axes without a range are those of the arguments. */
 SWITCHYARD_API int switchyard_prepare_ranges(switchyard_operator* op, void* stream,
                                              const switchyard_argument* arguments, size_t count,
                                              const switchyard_range* ranges, size_t range_count);
@@ -378,8 +376,6 @@ SWITCHYARD_API int switchyard_explain(switchyard_operator* op, void* stream,
                                       const switchyard_argument* arguments, size_t count, char* text,
                                       size_t capacity, size_t* length);
 
-/* The calling thread's last error: 0 and "" before the first. The text is valid until the thread's next
- * error. */
 /* What a comparison came to. */
 enum {
   SWITCHYARD_COMPARED = 0,
@@ -389,15 +385,17 @@ enum {
   SWITCHYARD_NOT_POSSIBLE = 4 /* the text says why */
 };
 
-/* Times what serves a call and its runner-up (1: the next best variant, 2: the one after it) in turns, with
- * results in memory of their own: see compare_live in switchyard/live.hpp. Waits for the stream; all that the
- * call names stays as it is until then. `outcome` (may be NULL) is one of the above; the text says it in
- * words. */
+/* Times the variant that serves a call and a runner-up (1: the next best variant, 2: the one after it) in
+ * alternation, with results in memory of their own: see compare_live in switchyard/live.hpp. Waits for the
+ * stream; the call's tensors must not change until then. `outcome` (may be NULL) is one of the above; the
+ * text says it in words. */
 SWITCHYARD_API int switchyard_compare_live(switchyard_operator* op, void* stream,
                                            const switchyard_argument* arguments, size_t count,
                                            uint32_t runner_up, int32_t* outcome, char* text, size_t capacity,
                                            size_t* length);
 
+/* The calling thread's last error: 0 and "" before the first. The text is valid until the thread's next
+ * error. */
 SWITCHYARD_API int switchyard_last_error(void);
 SWITCHYARD_API const char* switchyard_last_error_text(void);
 
