@@ -48,8 +48,8 @@ def main() -> None:
     tree = Path(sys.argv[2]) if len(sys.argv) == 3 else Path(__file__).absolute().parents[2]
     header = tree / "include/switchyard/version.hpp"
     parts = ("MAJOR", "MINOR", "PATCH")
-    before = [int(re.search(rf"#define SWITCHYARD_VERSION_{each} (\d+)", header.read_text())[1]) for each in parts]
-    after = [int(each) for each in wanted.groups()]
+    before = [int(re.search(rf"#define SWITCHYARD_VERSION_{part} (\d+)", header.read_text())[1]) for part in parts]
+    after = [int(number) for number in wanted.groups()]
     for part, number in zip(parts, after, strict=True):
         replace(header, rf"^#define SWITCHYARD_VERSION_{part} (\d+)", str(number))
     for name, pattern in STATED.items():

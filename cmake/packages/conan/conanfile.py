@@ -26,8 +26,8 @@ class Switchyard(ConanFile):
 
     def export_sources(self):
         tree = Path(self.recipe_folder).resolve().parent.parent.parent
-        for each in ("cmake/*", "include/*", "kernels/*", "tables/*", "CMakeLists.txt", "LICENSE"):
-            copy(self, each, tree, self.export_sources_folder, excludes=["*/study/*", "*.svg", "*__pycache__*"])
+        for pattern in ("cmake/*", "include/*", "kernels/*", "tables/*", "CMakeLists.txt", "LICENSE"):
+            copy(self, pattern, tree, self.export_sources_folder, excludes=["*/study/*", "*.svg", "*__pycache__*"])
 
     def requirements(self):
         self.requires("nlohmann_json/[>=3.11 <4]", transitive_headers=True)
@@ -41,8 +41,8 @@ class Switchyard(ConanFile):
     def generate(self):
         CMakeDeps(self).generate()
         toolchain = CMakeToolchain(self)
-        for each in ("TESTS", "EXAMPLES", "TOOL"):
-            toolchain.cache_variables[f"SWITCHYARD_BUILD_{each}"] = False
+        for part in ("TESTS", "EXAMPLES", "TOOL"):
+            toolchain.cache_variables[f"SWITCHYARD_BUILD_{part}"] = False
         toolchain.cache_variables["SWITCHYARD_BUILD_C_LIBRARY"] = bool(self.options.c_library)
         toolchain.cache_variables["SWITCHYARD_BUILD_KERNELS"] = self.options.kernels != "none"
         if self.options.kernels != "none":

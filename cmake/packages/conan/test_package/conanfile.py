@@ -21,8 +21,8 @@ class Test(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for each in ("compiled", "c_library"):
-            toolchain.cache_variables[each] = bool(self.has(each))
+        for name in ("compiled", "c_library"):
+            toolchain.cache_variables[name] = bool(self.has(name))
         toolchain.generate()
 
     def build(self):
@@ -38,5 +38,5 @@ class Test(ConanFile):
             programs.append("compiled")
         if self.has("c_library"):  # with an argument it calls a kernel
             programs.append("c_library" if self.has("kernels") == "none" else "c_library softmax")
-        for each in programs:
-            self.run(os.path.join(self.cpp.build.bindir, each), env="conanrun")
+        for program in programs:
+            self.run(os.path.join(self.cpp.build.bindir, program), env="conanrun")
