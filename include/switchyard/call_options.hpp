@@ -201,8 +201,8 @@ struct option_list {
     return (Options::mark(a) | ...);
   }
 
-  /// Not 0 where a value that has a rule is not the default. For operators that ask for marks only then;
-  /// `Besides` are those that they look at themselves.
+  /// Not 0 if an option with a rule differs from its default. For operators that compute marks only then.
+  /// Options in `Besides` are left out: the operator looks at them itself.
   template <auto... Besides, class Arguments>
   [[nodiscard, gnu::always_inline]] inline static std::uint64_t changed(const Arguments& a) noexcept {
     return (Options::template changed<Besides...>(a) | ...);

@@ -69,7 +69,7 @@ struct implied_axis {
   std::string_view like;
 };
 
-/// What a type axis or a size is where somebody who asks by axes, as on a command line, does not say.
+/// The value of an axis that a problem given by its axes, as on a command line, does not name.
 struct axis_default {
   std::string_view axis;
   std::string_view value;  ///< as text, or "=axis" for the value of another axis

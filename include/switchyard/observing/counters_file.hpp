@@ -17,7 +17,7 @@ inline namespace v0 {
 /// Any thread may call.
 class counters_file {
  public:
-  /// `read` gives the counters; `warn` is told of a failure, once until the file is written again.
+  /// `read` gives the counters; `warn` gets one message of a failure, until the file can be written again.
   counters_file(std::function<catalog_counters()> read, std::function<void(const std::string&)> warn);
   counters_file(const counters_file&) = delete;
   counters_file& operator=(const counters_file&) = delete;

@@ -27,7 +27,7 @@ inline namespace v0 {
 
 class event_timer final : public live_timer {
  public:
-  /// `owner` keeps the samples alive. `tally` counts; `warn` is told once where events cannot be had.
+  /// `owner` keeps the samples alive. `tally` counts; `warn` is called once if events cannot be made.
   event_timer(const live_options& options, std::shared_ptr<device_driver> driver,
               std::shared_ptr<live_observer> owner, std::shared_ptr<operator_tally> tally,
               std::function<void(const std::string&)> warn);
@@ -48,7 +48,7 @@ class event_timer final : public live_timer {
   static constexpr unsigned max_failures = 8;     ///< in a row, after which nothing is timed any more
   static constexpr std::size_t read_at_once = 8;  ///< by a call
 
-  /// Reads up to so many pairs, from the one that waits longest on. The caller holds the mutex.
+  /// Reads at most so many pairs, oldest first. The caller holds the mutex.
   void read(std::size_t most) noexcept;
 
   /// A pair that is free, or a new one; null where there is none. The caller holds the mutex.

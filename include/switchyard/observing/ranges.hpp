@@ -6,9 +6,9 @@
 namespace switchyard {
 inline namespace v0 {
 
-/// Who is told that a range begins and ends. Ranges of a thread nest. Any thread may call; a launching one
-/// does, so both must be quick, and neither may call the library. Valid as long as the catalog and its
-/// dispatchers.
+/// Functions that are called when a range begins and ends. Ranges of a thread nest. Launching threads call
+/// them, so both must be quick and thread-safe, and neither may call the library. They must stay valid as
+/// long as the catalog and its dispatchers.
 struct range_hooks {
   void (*push)(void* context, const char* name) noexcept = nullptr;
   void (*pop)(void* context) noexcept = nullptr;

@@ -70,7 +70,7 @@ class seal {
   [[nodiscard]] seal_rules rules() const;
   [[nodiscard]] seal_report report() const;
 
-  /// Counts a call of a problem, and warns of it once where a rule says so.
+  /// Counts a call of a problem, and warns of the problem once if a rule says so.
   void note(const operator_description& op, const device_properties& device, problem_view problem,
             const event& met, log& messages);
 

@@ -307,7 +307,7 @@ struct block_mask {
       std::string{name} + ": the option seqused_k is given with pages, whose `used` are the keys in use"};
 }
 
-/// Pages have the keys in use themselves.
+/// Refuses the option seqused_k beside pages, which have `used`.
 template <class Options>
 [[gnu::always_inline]] inline void require_no_seqused(std::string_view name, const Options& with) {
   if (with.seqused_k) [[unlikely]]

@@ -22,8 +22,8 @@ struct bound {
   std::int64_t count = -1;
 };
 
-/// What numbers must be below where it is not known how many there are: as many as memory has room for, so
-/// that their products with a stride do not overflow.
+/// A bound as it is or, where the count is not known, the number of elements that memory has room for, so
+/// that products with the stride do not overflow.
 [[nodiscard]] inline bound known_or_far(const bound& of, std::string_view far, std::int64_t stride) noexcept {
   return of.count >= 0 ? of : bound{far, reach::farthest / (stride > 0 ? stride : 1)};
 }

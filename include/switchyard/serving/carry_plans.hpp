@@ -22,7 +22,7 @@ struct met_problem {
   std::uint64_t hash = 0;
 };
 
-/// Whether tables keep variants from a problem: it is not served because somebody wants it so.
+/// Whether tables deny variants that could serve a problem: that it is not served is then intended.
 [[nodiscard]] bool is_denied(operator_state& by, const met_problem& of);
 
 /// Makes the plans that the operator state in use has and `fresh` lacks. False where `fresh` cannot serve one

@@ -30,11 +30,11 @@ class operator_selectors {
 
   [[nodiscard]] virtual type_signature signature_of(problem_view problem) const noexcept = 0;
 
-  /// The variants that may serve problems of a type signature, and what decides among them. Makes them anew
-  /// at each call.
+  /// Makes the selector of the variants that may serve problems of a type signature. Each call makes a new
+  /// one.
   [[nodiscard]] virtual std::shared_ptr<const selector> read(const type_signature& signature) const = 0;
 
-  /// What would decide a problem without the new tables that decide it now; null: none do.
+  /// The selector without the canary tables that decide a problem now; null: none do.
   [[nodiscard]] virtual std::shared_ptr<const selector> read_stable(problem_view /*problem*/) const {
     return nullptr;
   }

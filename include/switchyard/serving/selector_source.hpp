@@ -141,7 +141,7 @@ class selector_source {
 
   [[noreturn]] static void fail_useless(const std::string& path, const std::string& why);
 
-  /// Drops the denials of variants that manifests have no more, where these have changed.
+  /// Drops the denials of variants that no manifest has any more.
   void drop_outdated_denials(known_of_operator& known, const operator_files& fresh) const;
 
   /// Throws file_error refused_file for a file that accept refuses.
@@ -157,7 +157,7 @@ class selector_source {
       const std::shared_ptr<const table_file>& same) const;
 
   /// Whether the files that serve have changed. A file of which only the beginning had been read does not
-  /// count: it served nobody, and whoever asks for it now is served by its current version from the start.
+  /// count: it served no dispatcher, and the first that needs it gets its current version.
   template <class File>
   [[nodiscard]] static bool differ(const std::vector<std::shared_ptr<const File>>& fresh,
                                    const std::vector<std::shared_ptr<const File>>& served) {
@@ -166,7 +166,7 @@ class selector_source {
         [](const auto& a, const auto& b) { return a == b || (a->path() == b->path() && !b->is_read()); });
   }
 
-  /// An engine that runs keeps what it runs: the manifests that were there last stay when all are gone.
+  /// If an operator's last manifest is removed, the manifests that served last stay in use, with a warning.
   void keep_last_manifests(const operator_description& op, known_of_operator& known,
                            operator_files& fresh) const;
 

@@ -45,22 +45,25 @@ class type_kernels {
     return selector_->select(problem, kernels_.unusable());
   }
 
-  /// The choice that a call comes to: a variant that cannot be computed for it gives way. What single
-  /// arguments rule out is passed over as well, where they are given.
+  /// The choice for a call: the best variant whose grid, memory and parameters can be computed for the
+  /// problem and, if `arguments` are given, for them.
   [[nodiscard]] choice select_fitting(problem_view problem, const std::byte* arguments = nullptr) const {
     return switchyard::select_fitting(*selector_, problem, kernels_.unusable(), arguments);
   }
 
-  /// That choice with its grounds.
+  /// That choice, with the reasons for it.
   [[nodiscard]] explanation explain(problem_view problem, const std::byte* arguments = nullptr) const;
 
-  /// Chooses, loads and lays out. A winner that cannot be used gives way to the next candidate, with one
-  /// warning; one whose load failed for want of memory and the like is tried again later, at once where
-  /// nothing else serves; one whose grid, memory or parameters cannot be computed for this problem, or are
-  /// more than the device takes, still serves other problems. Throws what refuse() does when nothing is left,
-  /// else the error of such a variant, the load's own driver_error where that may pass or where the context
-  /// is broken, and driver_error load_during_capture when a blob would have to be loaded and may not be.
-  /// `passed_over`: variants that are known not to serve this call.
+  /// Chooses, loads and lays out. If the winner cannot be used, the next candidate is tried, with one
+  /// warning. A variant whose load failed for lack of memory and the like is tried again later, or at once if
+  /// nothing else serves. A variant whose grid, memory or parameters cannot be computed for this problem, or
+  /// exceed the device, still serves other problems. `passed_over`: variants that are known not to serve this
+  /// call.
+  ///
+  /// When no candidate is left, throws the last load failure that may pass, else the error of the first
+  /// variant that did not fit, else what refuse() throws. Also throws the load's own driver_error if the
+  /// context is broken, and driver_error load_during_capture if a blob would have to be loaded and may not
+  /// be.
   [[nodiscard]] std::unique_ptr<plan> make_plan(const call_problem& of, std::uint64_t hash, loading may_load,
                                                 std::vector<std::uint32_t> passed_over = {});
 
@@ -69,8 +72,8 @@ class type_kernels {
                                                         const plan& unfit, const error& problem,
                                                         loading may_load);
 
-  /// Makes a plan of a plan's problem that takes at most so many bytes of workspace, by a variant that is
-  /// not `passed_over` (null: none are); null where there is none. Throws as make_plan() else.
+  /// Makes a plan for the problem of another plan that takes at most so many bytes of workspace, by a variant
+  /// that is not `passed_over` (null: none are). Null if no variant fits. Throws as make_plan().
   [[nodiscard]] std::unique_ptr<plan> make_plan_within(const plan& of, std::size_t bytes, loading may_load,
                                                        const std::vector<std::uint32_t>* passed_over);
 

@@ -14,7 +14,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace tune {
 
-/// Hands out parts of the block one behind the other, and begins anew once everything was released. What does
+/// Hands out parts of the block in order, and starts again at its beginning once all were released. What does
 /// not fit comes from the driver. For one thread, and for work on one stream.
 class arena final : public forwarding_driver {
  public:

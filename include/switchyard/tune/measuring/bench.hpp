@@ -45,21 +45,21 @@ class bench {
 
   [[nodiscard]] virtual const operator_description& description() const noexcept = 0;
 
-  /// Allocates and fills the tensors of a problem. What belongs into its results is computed at once, or with
-  /// `checked` false when a variant is checked first.
+  /// Allocates and fills the tensors of a problem. With `checked`, also computes the right results; otherwise
+  /// the first check() does.
   virtual bench_problem set_up(const request& want, cache_state cache, std::uint64_t seed, bool checked) = 0;
 
-  /// Runs a variant. What is wrong with the first wrong run; empty when all are right. One run, on results
-  /// full of NaN, says whether a variant can be right. Several, after it was timed, say whether it stays so:
-  /// races and kernels that keep state are right at first. These end early when `judging_seconds` are over;
-  /// results hold NaN, numbers and an earlier result in turn, and the workload's variations are run too.
+  /// Runs a variant and returns what is wrong with the first wrong run; empty when all are right. A single
+  /// run, on results full of NaN, tells whether a variant can be right. Several runs after timing find races
+  /// and kernels that keep state, which are right at first: results hold NaN, numbers and an earlier result
+  /// in turn, and the workload's variations are run too. They end early after `judging_seconds`.
   [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
 
-  /// How much of the problem's results is compared; nothing before the first check where set_up() left that.
+  /// How much of the problem's results is compared; nothing before the right results are computed.
   [[nodiscard]] virtual checked_extent checked() const = 0;
 
-  /// One sample of a variant's time, in microseconds a call. Samples of the variants that are compared are
-  /// taken in turns, so that a drift of the device is none of any one's.
+  /// One sample of a variant's time, in microseconds a call. The compared variants are sampled in turns, so
+  /// that a drift of the device affects all alike.
   [[nodiscard]] virtual double sample(const std::string& variant, const sample_options& options) = 0;
 };
 

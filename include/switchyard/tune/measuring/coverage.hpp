@@ -20,11 +20,11 @@ struct coverage_point {
   double weight = 1;       ///< how often it is called
 };
 
-/// The order, as indices. Each next point is the one with the largest weight * distance to the nearest before
-/// it: an unmeasured problem is decided by its neighbours, so that is where most would be lost. A distance is
-/// at most `far`, which is also what a kind has that nothing stands for yet. With equal weights it is
-/// Gonzalez' farthest-point traversal ("Clustering to minimize the maximum intercluster distance", 1985): a
-/// coarse grid that is refined. Needs count^2 steps.
+/// The order, as indices. The next point is always the one with the largest weight * distance to the nearest
+/// point before it: neighbours decide problems without rows, so that is where most would be lost. A distance
+/// is at most `far`, also for the first point of a kind. With equal weights this is Gonzalez' farthest-point
+/// traversal ("Clustering to minimize the maximum intercluster distance", 1985): a coarse grid that is
+/// refined. Needs count^2 steps.
 [[nodiscard]] inline std::vector<std::size_t> coverage_order(const std::vector<coverage_point>& points,
                                                              double far = 16) {
   std::vector<double> nearest(points.size(), far);
