@@ -23,7 +23,7 @@ TEST_CASE("conditions continue an operator's axes, in the order in which they we
   const operator_description& op = sample::description();
   added_axes all{op};
   CHECK(&all.now() == &op);
-  CHECK(all.reading().arguments == &all);
+  CHECK(all.reading().added == &all);
   CHECK(all.reading().axes.size() == op.axes.size());
   const auto first = static_cast<std::uint32_t>(op.axes.size());
   CHECK(all.find("stride==1") == added_axes::no_axis);
