@@ -83,18 +83,18 @@ struct slice_size {
     throw usage_error{"--device: '" + name.substr(mig + 5) +
                       "' is no MIG slice; expected slices and memory, such as 3g.40gb"};
   }
-  for (const known_device& each : known) {
-    if (lower(each.properties.name) != lower(name.substr(0, mig))) continue;
-    known_device out = each;
+  for (const known_device& device : known) {
+    if (lower(device.properties.name) != lower(name.substr(0, mig))) continue;
+    known_device out = device;
     out.properties.name = name;
     const std::int64_t memory = slice->slices == 3 ? 4 : slice->slices == 7 ? 8 : slice->slices;  // of eight
     for (const char* const attribute : {"memory_bandwidth", "memory_bytes", "l2_bytes"})
-      out.properties.set(attribute, each.properties.attribute(attribute) / 8 * memory);
+      out.properties.set(attribute, device.properties.attribute(attribute) / 8 * memory);
     out.properties.set("multiprocessors",
-                       multiprocessors_of(*slice, each.properties.attribute("multiprocessors")));
-    out.source = "a slice of " + each.properties.name + " with " +
+                       multiprocessors_of(*slice, device.properties.attribute("multiprocessors")));
+    out.source = "a slice of " + device.properties.name + " with " +
                  std::to_string(out.properties.attribute("multiprocessors")) + " multiprocessors, from " +
-                 each.source;
+                 device.source;
     return out;
   }
   return std::nullopt;
@@ -103,8 +103,8 @@ struct slice_size {
 [[nodiscard]] known_device find_device(sy::catalog& catalog, const std::string& name) {
   const std::vector<known_device> known = known_devices(catalog);
   if (name.empty()) return known.front();
-  for (const known_device& each : known) {
-    if (each.properties.name == name) return each;
+  for (const known_device& device : known) {
+    if (device.properties.name == name) return device;
   }
   const std::size_t colon = name.find(':');
   const std::string backend = name.substr(0, colon);
@@ -119,14 +119,14 @@ struct slice_size {
   }
   if (auto slice = find_slice(known, name)) return *std::move(slice);
   std::vector<const known_device*> partial;
-  for (const known_device& each : known) {
-    const std::string full = lower(each.properties.name);
-    if (full == lower(name)) return each;
-    if (full.find(lower(name)) != std::string::npos) partial.push_back(&each);
+  for (const known_device& device : known) {
+    const std::string full = lower(device.properties.name);
+    if (full == lower(name)) return device;
+    if (full.find(lower(name)) != std::string::npos) partial.push_back(&device);
   }
   if (partial.size() == 1) return *partial.front();
   std::vector<std::string> names;
-  for (const known_device& each : known) names.push_back(each.properties.name);
+  for (const known_device& device : known) names.push_back(device.properties.name);
   throw usage_error{
       (partial.empty() ? "no table was measured on a device '" : "several devices have a name like '") +
       name + "'" + sy::text::suggestion(name, names) + " Known devices: " + sy::text::join(names, 40) +
@@ -153,21 +153,21 @@ void complete_properties(sy::device_properties& device) {
 
 std::vector<known_device> known_devices(sy::catalog& catalog) {
   std::vector<known_device> out{{sy::device::current().properties(), "this machine"}};
-  const auto add = [&out](const std::shared_ptr<const sy::table>& each) {
-    const sy::device_properties& found = each->device;
+  const auto add = [&out](const std::shared_ptr<const sy::table>& table) {
+    const sy::device_properties& found = table->device;
     if (found.name.empty()) return;
     const bool known = std::any_of(out.begin(), out.end(), [&found](const known_device& other) {
       return other.properties.name == found.name && other.properties.arch == found.arch;
     });
     if (known) return;
-    out.push_back({found, each->path});
+    out.push_back({found, table->path});
     complete_properties(out.back().properties);
   };
   if (out.front().properties.backend != "host") {
     out.push_back({sy::device::host().properties(), "this machine"});
   }
-  for (const known_operator& each : known_operators()) {
-    const auto files = catalog.files(*each.description);
+  for (const known_operator& known : known_operators()) {
+    const auto files = catalog.files(*known.description);
     std::for_each(files.overlays.begin(), files.overlays.end(), add);
     std::for_each(files.tables.begin(), files.tables.end(), add);
   }
@@ -177,7 +177,7 @@ std::vector<known_device> known_devices(sy::catalog& catalog) {
 known_device require_device(sy::catalog& catalog, const std::string& name,
                             const std::vector<std::string>& attributes) {
   known_device out = find_device(catalog, name);
-  for (const std::string& each : attributes) set_attribute(out.properties, each);
+  for (const std::string& attribute : attributes) set_attribute(out.properties, attribute);
   return out;
 }
 

@@ -35,15 +35,15 @@ struct fingerprint_arguments {
 [[nodiscard]] std::vector<const sy::operator_description*> wanted_operators(
     const std::vector<std::string>& names, const sy::catalog& catalog) {
   std::vector<const sy::operator_description*> out;
-  for (const std::string& each : names.empty() ? catalog.operators() : names)
-    out.push_back(require_operator(each, catalog.roots()).description);
+  for (const std::string& name : names.empty() ? catalog.operators() : names)
+    out.push_back(require_operator(name, catalog.roots()).description);
   return out;
 }
 
 void print_json(const sy::fingerprint& mine, const std::string& difference) {
   ordered_json document{{"hash", mine.hash}, {"parts", ordered_json::array()}};
-  for (const sy::fingerprint_part& each : mine.parts)
-    document["parts"].push_back({{"name", each.name}, {"hash", each.hash}});
+  for (const sy::fingerprint_part& part : mine.parts)
+    document["parts"].push_back({{"name", part.name}, {"hash", part.hash}});
   if (!difference.empty()) document["difference"] = difference;
   std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }

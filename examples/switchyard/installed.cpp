@@ -52,13 +52,13 @@ std::shared_ptr<const sy::selector> rules_of_tables(sy::catalog& catalog, const 
     if (table->device.backend != device.backend || !sy::has_arch(device, table->device)) return;
     for (const sy::row_group& group : table->groups) {
       std::string type;
-      for (const sy::axis_value& each : group.type)
-        type += std::to_string(each.axis) + "=" + std::to_string(each.value) + " ";
+      for (const sy::axis_value& value : group.type)
+        type += std::to_string(value.axis) + "=" + std::to_string(value.value) + " ";
       for (const std::string& id : group.ids) {
         if (!known.emplace(id, type).second) continue;
-        sy::variant& each = named->variants.emplace_back();
-        each.id = id;
-        each.type = group.type;
+        sy::variant& variant = named->variants.emplace_back();
+        variant.id = id;
+        variant.type = group.type;
       }
     }
   };
@@ -80,14 +80,14 @@ std::vector<std::string> find_missing_blobs(const sy::selector& rules, sy::probl
   std::map<std::string, file_digest> known;
   for (std::uint32_t i = 0; i < out.size(); ++i) {
     if (!sy::detail::find_reason(rules, i, problem, {}).empty()) continue;
-    for (const sy::launch& each : rules.candidates[i].variant->launches) {
-      if (each.is_fill || !out[i].empty()) continue;
-      const auto [found, is_new] = known.try_emplace(each.blob);
-      if (is_new) found->second = digest_of(each.blob);
+    for (const sy::launch& launch : rules.candidates[i].variant->launches) {
+      if (launch.is_fill || !out[i].empty()) continue;
+      const auto [found, is_new] = known.try_emplace(launch.blob);
+      if (is_new) found->second = digest_of(launch.blob);
       if (!found->second.problem.empty()) {
         out[i] = "its blob cannot be read (" + found->second.problem + ")";
-      } else if (found->second.sha256 != each.sha256) {
-        out[i] = "its blob " + each.blob + " is not the one that the manifest pins (its SHA-256 differs)";
+      } else if (found->second.sha256 != launch.sha256) {
+        out[i] = "its blob " + launch.blob + " is not the one that the manifest pins (its SHA-256 differs)";
       }
     }
   }

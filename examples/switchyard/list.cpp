@@ -40,9 +40,9 @@ struct list_arguments {
 [[nodiscard]] std::string format_type(const sy::operator_description& op,
                                       const std::vector<sy::axis_value>& type) {
   std::string out;
-  for (const sy::axis_value& each : type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
-           sy::format_value(op.axes[each.axis], each.value);
+  for (const sy::axis_value& value : type) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
+           sy::format_value(op.axes[value.axis], value.value);
   }
   return out.empty() ? "any type" : out;
 }
@@ -87,8 +87,8 @@ class filter {
 [[nodiscard]] std::size_t count_blobs(const sy::manifest& from) {
   std::set<std::string> blobs;
   for (const sy::variant& variant : from.variants) {
-    for (const sy::launch& each : variant.launches) {
-      if (!each.is_fill) blobs.insert(each.blob);
+    for (const sy::launch& launch : variant.launches) {
+      if (!launch.is_fill) blobs.insert(launch.blob);
     }
   }
   return blobs.size();
@@ -96,21 +96,22 @@ class filter {
 
 [[nodiscard]] ordered_json describe_variant(const sy::operator_description& op, const sy::variant& variant) {
   ordered_json out{{"id", variant.id}, {"type", ordered_json::object()}, {"config", ordered_json::object()}};
-  for (const sy::axis_value& each : variant.type) {
-    out["type"][std::string{op.axes[each.axis].name}] = sy::format_value(op.axes[each.axis], each.value);
+  for (const sy::axis_value& value : variant.type) {
+    out["type"][std::string{op.axes[value.axis].name}] = sy::format_value(op.axes[value.axis], value.value);
   }
-  for (const sy::config_entry& each : variant.config) out["config"][each.name] = each.value;
+  for (const sy::config_entry& entry : variant.config) out["config"][entry.name] = entry.value;
   out["requires"] = ordered_json::array();
-  for (const sy::condition& each : variant.conditions) out["requires"].push_back(each.text);
+  for (const sy::condition& condition : variant.conditions) out["requires"].push_back(condition.text);
   if (!variant.cost.text.empty()) out["cost"] = variant.cost.text;
   if (variant.cost_us > 0) out["cost_us"] = variant.cost_us;
   if (!variant.cost_ns.text.empty()) out["cost_ns"] = variant.cost_ns.text;
   out["launches"] = ordered_json::array();
-  for (const sy::launch& each : variant.launches) {
-    if (each.is_fill) {
-      out["launches"].push_back({{"fill", variant.workspace[each.fill_workspace].name}});
+  for (const sy::launch& launch : variant.launches) {
+    if (launch.is_fill) {
+      out["launches"].push_back({{"fill", variant.workspace[launch.fill_workspace].name}});
     } else {
-      out["launches"].push_back({{"kernel", each.kernel}, {"blob", each.blob}, {"sha256", each.sha256}});
+      out["launches"].push_back(
+          {{"kernel", launch.kernel}, {"blob", launch.blob}, {"sha256", launch.sha256}});
     }
   }
   return out;
@@ -129,14 +130,14 @@ class filter {
   ordered_json out{{"path", from.path}, {"overlay", overlay}, {"device", describe_device(from.device)}};
   std::size_t rows = 0;
   out["groups"] = ordered_json::array();
-  for (const sy::row_group& each : from.groups) {
-    if (!wanted.takes(each.type)) continue;
+  for (const sy::row_group& group : from.groups) {
+    if (!wanted.takes(group.type)) continue;
     ordered_json type = ordered_json::object();
-    for (const sy::axis_value& value : each.type) {
+    for (const sy::axis_value& value : group.type) {
       type[std::string{op.axes[value.axis].name}] = sy::format_value(op.axes[value.axis], value.value);
     }
-    out["groups"].push_back({{"type", type}, {"rows", each.row_count()}, {"variants", each.ids.size()}});
-    rows += each.row_count();
+    out["groups"].push_back({{"type", type}, {"rows", group.row_count()}, {"variants", group.ids.size()}});
+    rows += group.row_count();
   }
   out["rows"] = rows;
   out["deny"] = from.denials.size();
@@ -151,26 +152,27 @@ class filter {
   const auto files = catalog.files(op);
   ordered_json out{
       {"name", std::string{op.name}}, {"axes", ordered_json::array()}, {"targets", ordered_json::array()}};
-  for (const sy::axis_description& each : op.axes) {
-    ordered_json axis{{"name", each.name}, {"kind", each.kind == sy::axis_kind::type ? "type" : "size"}};
-    if (!each.value_names.empty()) axis["values"] = each.value_names;
+  for (const sy::axis_description& described : op.axes) {
+    ordered_json axis{{"name", described.name},
+                      {"kind", described.kind == sy::axis_kind::type ? "type" : "size"}};
+    if (!described.value_names.empty()) axis["values"] = described.value_names;
     out["axes"].push_back(std::move(axis));
   }
-  for (const auto& each : files.manifests) {
-    if (!wanted.takes(*each)) continue;
-    ordered_json target{{"target", target_name(*each)},
-                        {"manifest", each->path},
-                        {"built_by", each->built_by},
-                        {"blobs", count_blobs(*each)},
+  for (const auto& manifest : files.manifests) {
+    if (!wanted.takes(*manifest)) continue;
+    ordered_json target{{"target", target_name(*manifest)},
+                        {"manifest", manifest->path},
+                        {"built_by", manifest->built_by},
+                        {"blobs", count_blobs(*manifest)},
                         {"variants", ordered_json::array()}};
-    for (const sy::variant& variant : each->variants) {
+    for (const sy::variant& variant : manifest->variants) {
       if (wanted.takes(variant)) target["variants"].push_back(describe_variant(op, variant));
     }
     out["targets"].push_back(std::move(target));
   }
   out["tables"] = ordered_json::array();
-  for (const auto& each : files.overlays) out["tables"].push_back(describe_table(op, *each, true, wanted));
-  for (const auto& each : files.tables) out["tables"].push_back(describe_table(op, *each, false, wanted));
+  for (const auto& table : files.overlays) out["tables"].push_back(describe_table(op, *table, true, wanted));
+  for (const auto& table : files.tables) out["tables"].push_back(describe_table(op, *table, false, wanted));
   return out;
 }
 
@@ -184,20 +186,20 @@ class filter {
   std::printf("%s\n", std::string{op.name}.c_str());
   std::string types;
   std::string sizes;
-  for (const sy::axis_description& each : op.axes) {
-    std::string& into = each.kind == sy::axis_kind::type ? types : sizes;
-    into += " " + std::string{each.name};
+  for (const sy::axis_description& axis : op.axes) {
+    std::string& into = axis.kind == sy::axis_kind::type ? types : sizes;
+    into += " " + std::string{axis.name};
   }
   std::printf("  type axes:%s\n  size axes:%s\n", types.c_str(), sizes.c_str());
-  for (const auto& each : files.manifests) {
-    if (!wanted.takes(*each)) continue;
+  for (const auto& manifest : files.manifests) {
+    if (!wanted.takes(*manifest)) continue;
     const auto taken =
-        static_cast<std::size_t>(std::count_if(each->variants.begin(), each->variants.end(),
+        static_cast<std::size_t>(std::count_if(manifest->variants.begin(), manifest->variants.end(),
                                                [&wanted](const sy::variant& v) { return wanted.takes(v); }));
-    std::printf("  %-20s %zu variants in %zu blobs, %s\n", target_name(*each).c_str(), taken,
-                count_blobs(*each), sy::text::printable(each->path).c_str());
+    std::printf("  %-20s %zu variants in %zu blobs, %s\n", target_name(*manifest).c_str(), taken,
+                count_blobs(*manifest), sy::text::printable(manifest->path).c_str());
     if (!wanted.detailed()) continue;
-    for (const sy::variant& variant : each->variants) {
+    for (const sy::variant& variant : manifest->variants) {
       if (!wanted.takes(variant)) continue;
       const std::string config = sy::format_config(variant);
       std::printf("    %-28s %s%s%s\n", variant.id.c_str(), format_type(op, variant.type).c_str(),
@@ -207,9 +209,9 @@ class filter {
   const auto print_table = [&](const sy::table& from, bool overlay) {
     std::size_t rows = 0;
     std::size_t groups = 0;
-    for (const sy::row_group& each : from.groups) {
-      if (!wanted.takes(each.type)) continue;
-      rows += each.row_count();
+    for (const sy::row_group& group : from.groups) {
+      if (!wanted.takes(group.type)) continue;
+      rows += group.row_count();
       ++groups;
     }
     const std::string device = from.device.name.empty() ? std::string{"any device"}
@@ -219,8 +221,8 @@ class filter {
                 overlay ? "overlay" : "table", device.c_str(), rows, groups, from.denials.size(),
                 from.pins.size(), sy::text::printable(from.path).c_str());
   };
-  for (const auto& each : files.overlays) print_table(*each, true);
-  for (const auto& each : files.tables) print_table(*each, false);
+  for (const auto& table : files.overlays) print_table(*table, true);
+  for (const auto& table : files.tables) print_table(*table, false);
   return true;
 }
 
@@ -229,7 +231,7 @@ void run(const list_arguments& arguments, session& session) {
   std::vector<const known_operator*> shown;
   if (arguments.operator_name.empty()) {
     if (!arguments.types.empty()) throw usage_error{"axis=value filters need an operator before them"};
-    for (const known_operator& each : known_operators()) shown.push_back(&each);
+    for (const known_operator& known : known_operators()) shown.push_back(&known);
   } else {
     shown.push_back(&require_operator(arguments.operator_name, catalog.roots()));
     (void)filter{arguments, *shown.front()->description};  // says what is wrong before anything is printed
@@ -246,30 +248,30 @@ void run(const list_arguments& arguments, session& session) {
   if (session.json) {
     ordered_json out{
         {"roots", catalog.roots()}, {"operators", ordered_json::array()}, {"unknown", strangers}};
-    for (const known_operator* each : shown) {
-      out["operators"].push_back(describe_operator(catalog, *each, arguments));
+    for (const known_operator* known : shown) {
+      out["operators"].push_back(describe_operator(catalog, *known, arguments));
     }
     out["devices"] = ordered_json::array();
-    for (const known_device& each : known_devices(catalog)) {
-      ordered_json device = describe_device(each.properties);
-      device["source"] = each.source;
+    for (const known_device& known : known_devices(catalog)) {
+      ordered_json device = describe_device(known.properties);
+      device["source"] = known.source;
       out["devices"].push_back(std::move(device));
     }
     std::printf("%s\n", out.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
     return;
   }
   if (arguments.devices) {
-    for (const known_device& each : known_devices(catalog)) {
-      std::printf("%s (%s %s), from %s\n", sy::text::printable(each.properties.name).c_str(),
-                  each.properties.backend.c_str(), each.properties.arch.c_str(),
-                  sy::text::printable(each.source).c_str());
+    for (const known_device& device : known_devices(catalog)) {
+      std::printf("%s (%s %s), from %s\n", sy::text::printable(device.properties.name).c_str(),
+                  device.properties.backend.c_str(), device.properties.arch.c_str(),
+                  sy::text::printable(device.source).c_str());
     }
     return;
   }
-  for (const std::string& each : catalog.roots()) std::printf("root %s\n", sy::text::printable(each).c_str());
+  for (const std::string& root : catalog.roots()) std::printf("root %s\n", sy::text::printable(root).c_str());
   std::vector<std::string_view> absent;
-  for (const known_operator* each : shown) {
-    if (!print_operator(catalog, *each, arguments)) absent.push_back(each->description->name);
+  for (const known_operator* known : shown) {
+    if (!print_operator(catalog, *known, arguments)) absent.push_back(known->description->name);
   }
   if (!absent.empty()) std::printf("nothing is installed for %s\n", sy::text::join(absent, 40).c_str());
   if (!strangers.empty()) {

@@ -34,9 +34,9 @@ namespace {
   known_operator out{&description, {description.axis_defaults.begin(), description.axis_defaults.end()}};
   // Pointers as an allocator gives them, and rows one after the other; an operator without the axis has no
   // use for it.
-  for (const sy::axis_default each :
+  for (const sy::axis_default axis :
        {sy::axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
-    out.defaults.push_back(each);
+    out.defaults.push_back(axis);
   }
   return out;
 }
@@ -76,11 +76,11 @@ namespace {
 
 void add(known_operator fresh) {
   auto& all = all_operators();
-  std::erase_if(all, [&fresh](const known_operator& each) {
-    return each.description->name == fresh.description->name;
+  std::erase_if(all, [&fresh](const known_operator& known) {
+    return known.description->name == fresh.description->name;
   });
-  const auto at = std::find_if(all.begin(), all.end(), [&fresh](const known_operator& each) {
-    return each.description->name > fresh.description->name;
+  const auto at = std::find_if(all.begin(), all.end(), [&fresh](const known_operator& known) {
+    return known.description->name > fresh.description->name;
   });
   all.insert(at, std::move(fresh));
 }
@@ -93,8 +93,8 @@ const std::vector<known_operator>& known_operators() {
 
 void add_operators(std::span<const sy::tool::own_operator> own) {
   static std::vector<std::unique_ptr<sy::added_axes>> arguments;
-  for (const sy::tool::own_operator& each : own) {
-    arguments.push_back(std::make_unique<sy::added_axes>(*each.description));
+  for (const sy::tool::own_operator& added : own) {
+    arguments.push_back(std::make_unique<sy::added_axes>(*added.description));
     add(know(arguments.back()->live()));
   }
 }
@@ -114,8 +114,8 @@ void add_described(const std::string& path) {
 }
 
 const known_operator* find_operator(std::string_view name) {
-  for (const known_operator& each : known_operators()) {
-    if (each.description->name == name) return &each;
+  for (const known_operator& known : known_operators()) {
+    if (known.description->name == name) return &known;
   }
   return nullptr;
 }
@@ -132,9 +132,9 @@ const known_operator* learn_installed(const std::vector<std::string>& roots, con
   const sy::search_path path{roots, {}};
   const known_operator* out = nullptr;
   for (const sy::file_listing& list : {sy::list_manifests(path, name), sy::list_tables(path, name)}) {
-    for (const std::string& each : list.files) {
+    for (const std::string& file : list.files) {
       try {
-        const nlohmann::json document = sy::parse_json(sy::read_file(each, sy::max_json_bytes), each);
+        const nlohmann::json document = sy::parse_json(sy::read_file(file, sy::max_json_bytes), file);
         if (document.is_object() && document.value("operator", nlohmann::json{}) == name)
           out = &operator_of(name, document);
       } catch (const sy::file_error&) {  // the catalog warns of it
@@ -152,7 +152,7 @@ const known_operator& require_operator(std::string_view name, const std::vector<
 
 std::string unknown_operator_text(std::string_view name) {
   std::vector<std::string_view> names;
-  for (const known_operator& each : known_operators()) names.push_back(each.description->name);
+  for (const known_operator& known : known_operators()) names.push_back(known.description->name);
   return "operator '" + std::string{name} + "' is not known to this program" +
          sy::text::suggestion(name, names) + " (it knows " + sy::text::join(names) + ")";
 }
@@ -167,7 +167,7 @@ std::uint32_t require_axis(const sy::operator_description& op, std::string_view 
   if (axis < op.axes.size()) return axis;
   if (const std::uint32_t added = sy::detail::find_condition(op, name); added < op.axes.size()) return added;
   std::vector<std::string_view> names;
-  for (const sy::axis_description& each : op.axes) names.push_back(each.name);
+  for (const sy::axis_description& axis : op.axes) names.push_back(axis.name);
   throw usage_error{"operator '" + std::string{op.name} + "' has no axis '" + std::string{name} + "'" +
                     sy::text::suggestion(name, names) + " (it has " + sy::text::join(names, sy::max_axes) +
                     ")"};
@@ -205,8 +205,9 @@ std::string fill_defaults(const known_operator& known, std::vector<std::int64_t>
   for (std::size_t i = 0; i < op.axes.size(); ++i) {
     if (given[i]) continue;
     const sy::axis_description& axis = op.axes[i];
-    const auto rule = std::find_if(known.defaults.begin(), known.defaults.end(),
-                                   [&axis](const sy::axis_default& each) { return each.axis == axis.name; });
+    const auto rule =
+        std::find_if(known.defaults.begin(), known.defaults.end(),
+                     [&axis](const sy::axis_default& entry) { return entry.axis == axis.name; });
     if (rule != known.defaults.end() && rule->value.starts_with('=')) {
       const std::uint32_t other = require_axis(op, rule->value.substr(1));
       if (!given[other]) continue;  // reported by its own name

@@ -103,14 +103,14 @@ class collector {
     }
   }
 
-  void add(const record_line& each) {
+  void add(const record_line& line) {
     ++lines_;
-    if (!arguments_.operator_name.empty() && each.problem.operator_name != arguments_.operator_name) return;
-    if (each.problem.device.find(arguments_.device) == std::string::npos) return;
-    std::uint64_t& sum = counts_[each.problem];
-    sum = each.count > std::numeric_limits<std::uint64_t>::max() - sum
+    if (!arguments_.operator_name.empty() && line.problem.operator_name != arguments_.operator_name) return;
+    if (line.problem.device.find(arguments_.device) == std::string::npos) return;
+    std::uint64_t& sum = counts_[line.problem];
+    sum = line.count > std::numeric_limits<std::uint64_t>::max() - sum
               ? std::numeric_limits<std::uint64_t>::max()
-              : sum + each.count;
+              : sum + line.count;
   }
 
   const record_arguments& arguments_;
@@ -142,11 +142,11 @@ struct population {
     out.back().problems.emplace_back(&problem, count);
     out.back().calls += static_cast<double>(count);
   }
-  for (population& each : out) {
-    std::stable_sort(each.problems.begin(), each.problems.end(),
+  for (population& recorded : out) {
+    std::stable_sort(recorded.problems.begin(), recorded.problems.end(),
                      [](const auto& a, const auto& b) { return a.second > b.second; });
-    while (each.kept < each.problems.size() && each.kept_calls < each.calls * share / 100) {
-      each.kept_calls += static_cast<double>(each.problems[each.kept++].second);
+    while (recorded.kept < recorded.problems.size() && recorded.kept_calls < recorded.calls * share / 100) {
+      recorded.kept_calls += static_cast<double>(recorded.problems[recorded.kept++].second);
     }
   }
   return out;
@@ -171,14 +171,14 @@ void run(const record_arguments& arguments, const session& session) {
   }
   std::string text;
   std::size_t kept = 0;
-  for (const population& each : found) {
-    for (std::size_t i = 0; i < each.kept; ++i) {
-      const auto& [problem, count] = each.problems[i];
+  for (const population& recorded : found) {
+    for (std::size_t i = 0; i < recorded.kept; ++i) {
+      const auto& [problem, count] = recorded.problems[i];
       text += R"({"operator":)" + sy::text::quote_json(problem->operator_name) + R"(,"device":)" +
               sy::text::quote_json(problem->device) + R"(,"problem":)" + problem->problem + R"(,"count":)" +
               std::to_string(count) + "}\n";
     }
-    kept += each.kept;
+    kept += recorded.kept;
   }
   sy::write_file(arguments.output, text);
   if (session.json) {
@@ -189,23 +189,24 @@ void run(const record_arguments& arguments, const session& session) {
                           {"left_out", all.bad()},
                           {"problems", kept},
                           {"operators", ordered_json::array()}};
-    for (const population& each : found) {
-      document["operators"].push_back({{"operator", each.operator_name},
-                                       {"device", each.device},
-                                       {"problems", each.problems.size()},
-                                       {"kept", each.kept},
-                                       {"calls", each.calls},
-                                       {"kept_calls", each.kept_calls}});
+    for (const population& recorded : found) {
+      document["operators"].push_back({{"operator", recorded.operator_name},
+                                       {"device", recorded.device},
+                                       {"problems", recorded.problems.size()},
+                                       {"kept", recorded.kept},
+                                       {"calls", recorded.calls},
+                                       {"kept_calls", recorded.kept_calls}});
     }
     std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
     return;
   }
-  for (const population& each : found) {
-    std::printf("%-26s %6zu problems, %.0f calls on %s", each.operator_name.c_str(), each.problems.size(),
-                each.calls, each.device.empty() ? "a device without a name" : each.device.c_str());
-    if (each.kept < each.problems.size()) {
-      std::printf("; kept the %zu most frequent, %.1f %% of the calls", each.kept,
-                  100 * each.kept_calls / each.calls);
+  for (const population& recorded : found) {
+    std::printf("%-26s %6zu problems, %.0f calls on %s", recorded.operator_name.c_str(),
+                recorded.problems.size(), recorded.calls,
+                recorded.device.empty() ? "a device without a name" : recorded.device.c_str());
+    if (recorded.kept < recorded.problems.size()) {
+      std::printf("; kept the %zu most frequent, %.1f %% of the calls", recorded.kept,
+                  100 * recorded.kept_calls / recorded.calls);
     }
     std::printf("\n");
   }

@@ -99,9 +99,9 @@ constexpr std::array<example, 15> examples{{
 void require_command(const CLI::App& app, std::string_view word) {
   if (word.empty()) return;
   std::vector<std::string> names;
-  for (const CLI::App* const each : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (each->get_name() == word) return;
-    if (!each->get_group().empty()) names.push_back(each->get_name());
+  for (const CLI::App* const command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == word) return;
+    if (!command->get_group().empty()) names.push_back(command->get_name());
   }
   throw usage_error{"unknown command '" + std::string{word} + "'" + sy::text::suggestion(word, names) +
                     " (there are " + sy::text::join(names, names.size()) + ")"};
@@ -121,7 +121,7 @@ int run_commands(int argc, char** argv, std::string_view data) {
   app.add_option_function<std::vector<std::string>>(
          "--operators",
          [](const std::vector<std::string>& files) {
-           for (const std::string& each : files) add_described(each);
+           for (const std::string& file : files) add_described(file);
          },
          "An operator that another program exported with `describe`; may be repeated")
       ->allow_extra_args(false);
@@ -143,10 +143,10 @@ int run_commands(int argc, char** argv, std::string_view data) {
   add_report(app, session);
   add_publish(app, session);
   add_watch(app, session);
-  for (const example& each : examples) {
-    CLI::App* const command = app.get_subcommand(each.command);
+  for (const example& shown : examples) {
+    CLI::App* const command = app.get_subcommand(shown.command);
     const std::string before = command->get_footer();
-    command->footer(before + (before.empty() ? "" : "\n") + "Example: " + each.text);
+    command->footer(before + (before.empty() ? "" : "\n") + "Example: " + shown.text);
   }
 
   try {

@@ -71,8 +71,8 @@ void print_reload(const sy::reload_report& found, bool json) {
       std::printf("%s: %s\n", what, sy::text::printable(text).c_str());
     }
   };
-  for (const std::string& each : found.changed) line("changed", each);
-  for (const std::string& each : found.refused) line("refused", each);
+  for (const std::string& path : found.changed) line("changed", path);
+  for (const std::string& path : found.refused) line("refused", path);
   std::fflush(stdout);
 }
 
@@ -82,9 +82,9 @@ void run(const watch_arguments& arguments, session& session) {
   sy::catalog catalog{session.options()};
   const sy::device device = sy::device::current();
   std::vector<std::unique_ptr<watched_operator>> watched;
-  for (const std::string& each : arguments.operators.empty() ? catalog.operators() : arguments.operators) {
+  for (const std::string& name : arguments.operators.empty() ? catalog.operators() : arguments.operators) {
     watched.push_back(std::make_unique<watched_operator>(
-        catalog, *require_operator(each, catalog.roots()).description, device));
+        catalog, *require_operator(name, catalog.roots()).description, device));
   }
   const auto write = [&] {
     if (!arguments.metrics.empty()) sy::write_file(arguments.metrics, to_prometheus(catalog.counters()));

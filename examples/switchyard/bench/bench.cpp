@@ -53,8 +53,8 @@ struct bench_arguments {
   const auto files = catalog.files(table.op());
   std::error_code ignored;
   for (const auto& list : {files.overlays, files.tables}) {
-    for (const std::shared_ptr<const sy::table>& each : list) {
-      if (fs::equivalent(each->path, table.content.path, ignored)) return given;
+    for (const std::shared_ptr<const sy::table>& known : list) {
+      if (fs::equivalent(known->path, table.content.path, ignored)) return given;
     }
   }
   session out = given;
@@ -95,10 +95,10 @@ void require_same_device(const table_file& table, const sy::device_properties& d
       workers[i]->kill();
     });
   }
-  for (std::thread& each : threads) each.join();
+  for (std::thread& thread : threads) thread.join();
   run.bar->close();
-  for (const std::exception_ptr& each : failures) {
-    if (each) std::rethrow_exception(each);
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
   }
   return out;
 }
@@ -115,9 +115,9 @@ void run(bench_arguments arguments, session& session) {
   const std::vector<bench_shape> shapes = shapes_of(table, arguments.shapes);
   catch_signals();
   std::vector<std::unique_ptr<worker_process>> workers;
-  for (const device_place& each : require_devices(arguments.how.how.devices)) {
+  for (const device_place& place : require_devices(arguments.how.how.devices)) {
     workers.push_back(
-        std::make_unique<worker_process>(session, std::string{table.op().name}, each, interrupted()));
+        std::make_unique<worker_process>(session, std::string{table.op().name}, place, interrupted()));
     workers.back()->start(std::chrono::seconds{60});
     require_same_device(table, workers.back()->device());
     // A process dies with the thread that started it; each thread starts its own.

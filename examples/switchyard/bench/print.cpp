@@ -25,61 +25,61 @@ namespace {
   return {{"value", of.value}, {"low", of.low}, {"high", of.high}};
 }
 
-[[nodiscard]] ordered_json json_of(const bench_result& each) {
-  ordered_json out{{"outcome", bench_outcome_names[static_cast<std::size_t>(each.kind)]},
-                   {"shape", each.text},
-                   {"between", each.between}};
-  if (!each.why.empty()) out["why"] = each.why;
-  if (!each.chosen.empty()) {
-    out["chosen"] = each.chosen;
-    out["reason"] = to_string(each.reason);
+[[nodiscard]] ordered_json json_of(const bench_result& result) {
+  ordered_json out{{"outcome", bench_outcome_names[static_cast<std::size_t>(result.kind)]},
+                   {"shape", result.text},
+                   {"between", result.between}};
+  if (!result.why.empty()) out["why"] = result.why;
+  if (!result.chosen.empty()) {
+    out["chosen"] = result.chosen;
+    out["reason"] = to_string(result.reason);
   }
-  if (each.has_ratio()) {
-    out["chosen_us"] = each.chosen_time.microseconds;
-    out["best"] = each.best;
-    out["best_us"] = each.best_time.microseconds;
-    out["ratio"] = json_of(each.behind);
-    out["unsteady"] = each.unsteady;
-    out["variants_measured"] = each.measured;
-    out["variants_serving"] = each.serving;
-    if (each.settled) out["tune_would_choose"] = *each.settled;
+  if (result.has_ratio()) {
+    out["chosen_us"] = result.chosen_time.microseconds;
+    out["best"] = result.best;
+    out["best_us"] = result.best_time.microseconds;
+    out["ratio"] = json_of(result.behind);
+    out["unsteady"] = result.unsteady;
+    out["variants_measured"] = result.measured;
+    out["variants_serving"] = result.serving;
+    if (result.settled) out["tune_would_choose"] = *result.settled;
   }
-  if (each.drift) {
-    out["recorded_us"] = each.recorded;
-    out["drift"] = json_of(*each.drift);
-    out["drifted"] = each.drifted;
-    out["holds"] = each.holds;
+  if (result.drift) {
+    out["recorded_us"] = result.recorded;
+    out["drift"] = json_of(*result.drift);
+    out["drifted"] = result.drifted;
+    out["holds"] = result.holds;
   }
-  if (!each.failures.empty()) out["failures"] = each.failures;
+  if (!result.failures.empty()) out["failures"] = result.failures;
   return out;
 }
 
 }  // namespace
 
-std::string line_of(const bench_result& each) {
-  std::string out = std::string{bench_outcome_names[static_cast<std::size_t>(each.kind)]} + "  " + each.text +
-                    (each.between ? " (between rows)" : "") + ": ";
-  if (!each.has_ratio()) return out + each.why;
-  out += each.chosen + " " + sy::text::number(each.chosen_time.microseconds) + " us";
-  if (each.best == each.chosen) {
-    out += " wins, " + std::to_string(each.measured) + " of " + std::to_string(each.serving) +
+std::string line_of(const bench_result& result) {
+  std::string out = std::string{bench_outcome_names[static_cast<std::size_t>(result.kind)]} + "  " +
+                    result.text + (result.between ? " (between rows)" : "") + ": ";
+  if (!result.has_ratio()) return out + result.why;
+  out += result.chosen + " " + sy::text::number(result.chosen_time.microseconds) + " us";
+  if (result.best == result.chosen) {
+    out += " wins, " + std::to_string(result.measured) + " of " + std::to_string(result.serving) +
            " variants measured";
   } else {
-    out += ", best " + each.best + " " + sy::text::number(each.best_time.microseconds) + " us, ratio " +
-           interval_text(each.behind);
+    out += ", best " + result.best + " " + sy::text::number(result.best_time.microseconds) + " us, ratio " +
+           interval_text(result.behind);
   }
-  if (each.drift) {
-    out += "; recorded " + sy::text::number(each.recorded) + " us " +
-           (each.holds ? std::string{"holds"}
-                       : (each.drifted ? "no longer holds, ratio " : "may no longer hold, ratio ") +
-                             interval_text(*each.drift));
+  if (result.drift) {
+    out += "; recorded " + sy::text::number(result.recorded) + " us " +
+           (result.holds ? std::string{"holds"}
+                         : (result.drifted ? "no longer holds, ratio " : "may no longer hold, ratio ") +
+                               interval_text(*result.drift));
   }
-  if (each.unsteady) out += "; unsteady";
+  if (result.unsteady) out += "; unsteady";
   return out;
 }
 
 void print_results(const table_file& table, double threshold, const std::vector<bench_result>& results) {
-  for (const bench_result& each : results) std::printf("%s\n", line_of(each).c_str());
+  for (const bench_result& result : results) std::printf("%s\n", line_of(result).c_str());
   const bench_summary found = summarise(results);
   std::printf(
       "%s on %s: of %zu shapes, %zu are within %.4g %% of the best, %zu unclear, %zu behind, %zu failed, %zu "
@@ -127,7 +127,7 @@ void print_results_as_json(const table_file& table, double threshold,
     document["unsteady"] = found.unsteady;
   }
   document["shapes"] = ordered_json::array();
-  for (const bench_result& each : results) document["shapes"].push_back(json_of(each));
+  for (const bench_result& result : results) document["shapes"].push_back(json_of(result));
   std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
 }
 

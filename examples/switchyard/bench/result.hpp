@@ -87,7 +87,7 @@ struct bench_summary {
 [[nodiscard]] bench_summary summarise(const std::vector<bench_result>& results);
 
 /// One line of text on one shape.
-[[nodiscard]] std::string line_of(const bench_result& each);
+[[nodiscard]] std::string line_of(const bench_result& result);
 
 /// Prints to standard output; `threshold` is a ratio.
 void print_results(const table_file& table, double threshold, const std::vector<bench_result>& results);

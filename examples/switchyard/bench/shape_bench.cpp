@@ -64,12 +64,12 @@ void shape_bench::measure_all(const tuning_problem& problem) {
   const race_outcome all = race(wanted, run_.settings.exhaustive);
   const raced_variant* rival = nullptr;
   bool has_chosen = false;
-  for (const raced_variant& each : all.times) {
-    result_.times.push_back({each.variant.id, each.time.microseconds});
-    if (each.variant.id == result_.chosen) {
+  for (const raced_variant& raced : all.times) {
+    result_.times.push_back({raced.variant.id, raced.time.microseconds});
+    if (raced.variant.id == result_.chosen) {
       has_chosen = true;
     } else if (rival == nullptr) {
-      rival = &each;
+      rival = &raced;
     }
   }
   if (!has_chosen || !compare(wanted.front(), rival == nullptr ? nullptr : &rival->variant)) return fail();
@@ -91,16 +91,16 @@ std::vector<serving> shape_bench::rivals(std::uint32_t chosen) {
   };
   std::vector<ranked> others;
   std::vector<serving> out;
-  for (const serving& each : worker_.variants()) {
+  for (const serving& variant : worker_.variants()) {
     for (std::uint32_t i = 0; i < run_.rules->candidates.size(); ++i) {
       // What a table denies is no rival, and of one id the most specific target runs.
-      if (run_.rules->candidates[i].variant->id != each.id) continue;
+      if (run_.rules->candidates[i].variant->id != variant.id) continue;
       if (!run_.rules->admissible(i, result_.full, {})) continue;
       ++result_.serving;
-      if (each.id == run_.rules->candidates[chosen].variant->id) {
-        out.push_back(each);
+      if (variant.id == run_.rules->candidates[chosen].variant->id) {
+        out.push_back(variant);
       } else {
-        others.push_back({each, predict(run_.of_tables, i, result_.full).microseconds});
+        others.push_back({variant, predict(run_.of_tables, i, result_.full).microseconds});
       }
       break;
     }
@@ -112,7 +112,7 @@ std::vector<serving> shape_bench::rivals(std::uint32_t chosen) {
   });
   if (!run_.settings.exhaustive && others.size() > run_.settings.candidates)
     others.resize(run_.settings.candidates);
-  for (ranked& each : others) out.push_back(std::move(each.variant));
+  for (ranked& rival : others) out.push_back(std::move(rival.variant));
   return out;
 }
 
@@ -126,12 +126,12 @@ race_outcome shape_bench::race(const std::vector<serving>& variants, bool exhaus
       worker_.race(variants, exhaustive,
                    {[this](const std::string& doing, const std::string& /*best*/) { show(doing); },
                     [&](const serving& variant, const std::string& why, bool) { fail_one(variant, why); }});
-  std::erase_if(out.times, [&](const raced_variant& each) {
+  std::erase_if(out.times, [&](const raced_variant& raced) {
     std::string why;
     try {
-      worker_.confirm(each.variant);
-      if (std::find(seen_.begin(), seen_.end(), each.variant.id) == seen_.end())
-        seen_.push_back(each.variant.id);
+      worker_.confirm(raced.variant);
+      if (std::find(seen_.begin(), seen_.end(), raced.variant.id) == seen_.end())
+        seen_.push_back(raced.variant.id);
       return false;
     } catch (const worker_lost& lost) {
       if (lost.why() == worker_lost::kind::interrupted) throw;
@@ -139,7 +139,7 @@ race_outcome shape_bench::race(const std::vector<serving>& variants, bool exhaus
     } catch (const not_measured& problem) {
       why = problem.what();
     }
-    fail_one(each.variant, why);
+    fail_one(raced.variant, why);
     return true;
   });
   return out;
@@ -156,7 +156,8 @@ bool shape_bench::compare(const serving& chosen, const serving* rival) {
     const race_outcome found = race(both, true);
     const sy::tune::timed* first = nullptr;
     const sy::tune::timed* other = nullptr;
-    for (const raced_variant& each : found.times) (each.variant.id == chosen.id ? first : other) = &each.time;
+    for (const raced_variant& raced : found.times)
+      (raced.variant.id == chosen.id ? first : other) = &raced.time;
     if (first == nullptr) return false;
     if (found.drift < least_drift) {
       least_drift = found.drift;
@@ -164,9 +165,9 @@ bool shape_bench::compare(const serving& chosen, const serving* rival) {
       const bool wins = other == nullptr || first->microseconds <= other->microseconds;
       result_.best = wins ? chosen.id : rival->id;
       result_.best_time = wins ? *first : *other;
-      for (sy::tune::row_entry& each : result_.times) {
-        if (each.variant == chosen.id) each.microseconds = first->microseconds;
-        if (other != nullptr && each.variant == rival->id) each.microseconds = other->microseconds;
+      for (sy::tune::row_entry& entry : result_.times) {
+        if (entry.variant == chosen.id) entry.microseconds = first->microseconds;
+        if (other != nullptr && entry.variant == rival->id) entry.microseconds = other->microseconds;
       }
     }
     result_.unsteady = !found.steady;

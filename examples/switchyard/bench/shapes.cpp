@@ -49,12 +49,12 @@ void add_midpoints(const sy::table& of, const sy::row_group& group, std::vector<
       for (std::size_t i = 1; i < values.size(); ++i) {
         const auto between = midpoint(values[i - 1], values[i]);
         if (!between) continue;
-        tuning_problem each;
-        each.type = group.type;
-        for (const sy::axis_value& type : group.type) each.axes[type.axis] = type.value;
-        for (std::size_t k = 0; k < group.axes.size(); ++k) each.axes[group.axes[k]] = others[k];
-        each.axes[axis] = *between;
-        out.push_back(std::move(each));
+        tuning_problem problem;
+        problem.type = group.type;
+        for (const sy::axis_value& type : group.type) problem.axes[type.axis] = type.value;
+        for (std::size_t k = 0; k < group.axes.size(); ++k) problem.axes[group.axes[k]] = others[k];
+        problem.axes[axis] = *between;
+        out.push_back(std::move(problem));
       }
     }
   }
@@ -63,10 +63,10 @@ void add_midpoints(const sy::table& of, const sy::row_group& group, std::vector<
 /// The wanted problems in the order of coverage, `most` of them.
 [[nodiscard]] std::vector<tuning_problem> taken(problem_list& list, const std::vector<axis_word>& filter,
                                                 std::size_t most) {
-  std::erase_if(list.problems(), [&](const tuning_problem& each) {
+  std::erase_if(list.problems(), [&](const tuning_problem& problem) {
     return std::any_of(filter.begin(), filter.end(), [&](const axis_word& wanted) {
-      const auto found = each.axes.find(wanted.axis);
-      return found != each.axes.end() && found->second != wanted.value;
+      const auto found = problem.axes.find(wanted.axis);
+      return found != problem.axes.end() && found->second != wanted.value;
     });
   });
   list.finish();
@@ -84,7 +84,7 @@ std::vector<bench_shape> shapes_of(const table_file& table, const shape_wishes& 
   problem_list rows{table.op()};
   rows.add_table(table.content);
   if (rows.problems().empty()) throw usage_error{table.content.path + " has no rows to measure"};
-  for (tuning_problem& each : taken(rows, filter, wishes.rows)) out.push_back({std::move(each), false});
+  for (tuning_problem& problem : taken(rows, filter, wishes.rows)) out.push_back({std::move(problem), false});
   if (out.empty()) {
     throw usage_error{table.content.path + " has no row with " + sy::text::join(wishes.filter) +
                       "; leave a filter out"};
@@ -93,8 +93,9 @@ std::vector<bench_shape> shapes_of(const table_file& table, const shape_wishes& 
   std::vector<tuning_problem> middles;
   for (const sy::row_group& group : table.content.groups) add_midpoints(table.content, group, middles);
   problem_list between{table.op()};
-  for (tuning_problem& each : middles) between.add(std::move(each));
-  for (tuning_problem& each : taken(between, filter, wishes.rows)) out.push_back({std::move(each), true});
+  for (tuning_problem& problem : middles) between.add(std::move(problem));
+  for (tuning_problem& problem : taken(between, filter, wishes.rows))
+    out.push_back({std::move(problem), true});
   return out;
 }
 

@@ -17,18 +17,18 @@ void settle(const table_file& of, std::vector<bench_result>& results) {
   sy::table tuned;
   tuned.operator_name = of.content.operator_name;
   tuned.match = of.content.match;
-  for (const bench_result& each : results) {
-    if (!each.has_ratio()) continue;
-    const double off = std::max(each.chosen_time.uncertainty(), each.best_time.uncertainty());
-    sy::tune::put_row(tuned, of.op(), each.full, each.type, each.times, off, each.times.size());
+  for (const bench_result& result : results) {
+    if (!result.has_ratio()) continue;
+    const double off = std::max(result.chosen_time.uncertainty(), result.best_time.uncertainty());
+    sy::tune::put_row(tuned, of.op(), result.full, result.type, result.times, off, result.times.size());
   }
   sy::tune::settle_ties(tuned);
-  for (bench_result& each : results) {
-    if (!each.has_ratio()) continue;
-    const sy::row_group* const group = sy::tune::find_group(tuned, of.op(), each.type);
-    const std::size_t row = sy::tune::find_row(*group, each.full);
+  for (bench_result& result : results) {
+    if (!result.has_ratio()) continue;
+    const sy::row_group* const group = sy::tune::find_group(tuned, of.op(), result.type);
+    const std::size_t row = sy::tune::find_row(*group, result.full);
     const std::string& first = group->ids[group->row_times(row).front().variant];
-    if (first != each.chosen) each.settled = first;
+    if (first != result.chosen) result.settled = first;
   }
 }
 
@@ -36,19 +36,19 @@ bench_summary summarise(const std::vector<bench_result>& results) {
   bench_summary out;
   std::vector<double> ratios;
   double logarithms = 0;
-  for (const bench_result& each : results) {
-    ++out.count[static_cast<std::size_t>(each.kind)];
-    if (each.kind == bench_outcome::left_out && !each.between) ++out.rows_left_out;
-    if (!each.has_ratio()) continue;
-    ratios.push_back(each.behind.value);
-    logarithms += std::log(each.behind.value);
-    if (each.behind.value > (out.worst == nullptr ? 1 : out.worst->behind.value)) out.worst = &each;
-    out.flips += each.best != each.chosen ? 1U : 0U;
-    out.clear_flips += each.behind.low > 1 ? 1U : 0U;
-    out.settled_flips += each.settled ? 1U : 0U;
-    out.with_record += each.drift ? 1U : 0U;
-    out.drifted += each.drifted ? 1U : 0U;
-    out.unsteady += each.unsteady ? 1U : 0U;
+  for (const bench_result& result : results) {
+    ++out.count[static_cast<std::size_t>(result.kind)];
+    if (result.kind == bench_outcome::left_out && !result.between) ++out.rows_left_out;
+    if (!result.has_ratio()) continue;
+    ratios.push_back(result.behind.value);
+    logarithms += std::log(result.behind.value);
+    if (result.behind.value > (out.worst == nullptr ? 1 : out.worst->behind.value)) out.worst = &result;
+    out.flips += result.best != result.chosen ? 1U : 0U;
+    out.clear_flips += result.behind.low > 1 ? 1U : 0U;
+    out.settled_flips += result.settled ? 1U : 0U;
+    out.with_record += result.drift ? 1U : 0U;
+    out.drifted += result.drifted ? 1U : 0U;
+    out.unsteady += result.unsteady ? 1U : 0U;
   }
   out.compared = ratios.size();
   if (ratios.empty()) return out;

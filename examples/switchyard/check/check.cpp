@@ -98,20 +98,20 @@ void borrow_manifests(checked_files& files, const std::vector<std::string>& path
     }
   }
   sy::catalog catalog{std::move(options)};
-  for (auto& [known, each] : files.operators) {
-    each.manifests = catalog.files(*known->description).manifests;
-    each.borrowed = true;
+  for (auto& [known, of_operator] : files.operators) {
+    of_operator.manifests = catalog.files(*known->description).manifests;
+    of_operator.borrowed = true;
   }
 }
 
 void check_unused(const found_files& found, const checked_files& files, report& out) {
-  for (const std::string& each : found.others) {
-    const std::string extension = fs::path{each}.extension().string();
+  for (const std::string& file : found.others) {
+    const std::string extension = fs::path{file}.extension().string();
     const bool is_blob = extension == ".so" || extension == ".cubin" || extension == ".fatbin" ||
                          extension == ".ptx" || extension == ".hsaco";
-    const std::string folder = fs::path{each}.parent_path().string();
-    if (is_blob && !files.blobs.contains(each) && !files.not_read.contains(folder)) {
-      out.add(severity::warning, each, "no variant of a manifest uses this blob");
+    const std::string folder = fs::path{file}.parent_path().string();
+    if (is_blob && !files.blobs.contains(file) && !files.not_read.contains(folder)) {
+      out.add(severity::warning, file, "no variant of a manifest uses this blob");
     }
   }
 }
@@ -159,11 +159,11 @@ void check_writers(const std::vector<std::string>& paths, const found_files& fou
       above.insert(at.string());
     }
   }
-  for (const std::string& each : found.folders) look(each, false);
-  for (const std::string& each : found.json) look(each, false);
-  for (const std::string& each : found.others) look(each, false);
-  for (const std::string& each : above) {
-    if (!found.folders.contains(each)) look(each, true);
+  for (const std::string& folder : found.folders) look(folder, false);
+  for (const std::string& file : found.json) look(file, false);
+  for (const std::string& file : found.others) look(file, false);
+  for (const std::string& folder : above) {
+    if (!found.folders.contains(folder)) look(folder, true);
   }
   if (count > most) {
     out.add(severity::warning, paths.front(),
@@ -186,24 +186,24 @@ void print(const report& out, const checked_files& files, const run_counts* ran,
     if (ran != nullptr) {
       document["run"] = {{"judged", ran->judged}, {"faulty", ran->faulty}, {"not_run", ran->not_run}};
     }
-    for (const finding& each : sorted) {
-      ordered_json entry{{"severity", to_string(each.level)}};
-      if (each.code != 0) entry["code"] = each.code;
-      entry["file"] = each.file;
-      entry["message"] = each.message;
+    for (const finding& found : sorted) {
+      ordered_json entry{{"severity", to_string(found.level)}};
+      if (found.code != 0) entry["code"] = found.code;
+      entry["file"] = found.file;
+      entry["message"] = found.message;
       document["findings"].push_back(std::move(entry));
     }
     std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
     return;
   }
-  for (const finding& each : sorted) {
+  for (const finding& found : sorted) {
     const std::string code =
-        each.code == 0 ? std::string{} : "[switchyard." + std::to_string(each.code) + "] ";
-    const std::string level = each.level == severity::error     ? paint(colour::red, "error")
-                              : each.level == severity::warning ? paint(colour::yellow, "warning")
-                                                                : std::string{"note"};
-    std::printf("%s: %s%s: %s\n", level.c_str(), code.c_str(), sy::text::printable(each.file).c_str(),
-                sy::text::printable(each.message).c_str());
+        found.code == 0 ? std::string{} : "[switchyard." + std::to_string(found.code) + "] ";
+    const std::string level = found.level == severity::error     ? paint(colour::red, "error")
+                              : found.level == severity::warning ? paint(colour::yellow, "warning")
+                                                                 : std::string{"note"};
+    std::printf("%s: %s%s: %s\n", level.c_str(), code.c_str(), sy::text::printable(found.file).c_str(),
+                sy::text::printable(found.message).c_str());
   }
   std::printf("%zu errors, %zu warnings, %zu notes in %zu manifests, %zu tables and %zu blobs\n",
               out.count(severity::error), out.count(severity::warning), out.count(severity::note),
@@ -237,14 +237,14 @@ void run(const check_arguments& arguments, session& session) {
   if (files.manifests + files.tables == 0 && out.findings().empty()) {
     out.add(severity::error, arguments.paths.front(), "contains neither a manifest nor a table");
   }
-  const bool tables_alone = std::none_of(found.json.begin(), found.json.end(), [](const std::string& each) {
-    return fs::absolute(each).string().find("/kernels/") != std::string::npos;
+  const bool tables_alone = std::none_of(found.json.begin(), found.json.end(), [](const std::string& file) {
+    return fs::absolute(file).string().find("/kernels/") != std::string::npos;
   });
   if (files.manifests == 0 && tables_alone) borrow_manifests(files, arguments.paths, session);
-  for (const auto& [known, each] : files.operators) {
-    check_together(*known, each, out);
-    check_repeated_rows(*known, each, out);
-    check_dates(each, out);
+  for (const auto& [known, of_operator] : files.operators) {
+    check_together(*known, of_operator, out);
+    check_repeated_rows(*known, of_operator, out);
+    check_dates(of_operator, out);
   }
   check_unused(found, files, out);
   check_writers(arguments.paths, found, out);

@@ -78,15 +78,15 @@ struct listed_operator {
 [[nodiscard]] std::vector<known_device> devices_of_tables(sy::catalog& catalog,
                                                           const std::vector<listed_operator>& operators) {
   std::set<std::pair<std::string, std::string>> named;
-  for (const listed_operator& each : operators) {
-    const auto files = catalog.files(*each.known->description);
+  for (const listed_operator& listed : operators) {
+    const auto files = catalog.files(*listed.known->description);
     for (const auto* const list : {&files.overlays, &files.tables}) {
       for (const auto& table : *list) named.emplace(table->device.name, table->device.arch);
     }
   }
   std::vector<known_device> out = known_devices(catalog);
-  std::erase_if(out, [&named](const known_device& each) {
-    return !named.contains({each.properties.name, each.properties.arch});
+  std::erase_if(out, [&named](const known_device& device) {
+    return !named.contains({device.properties.name, device.properties.arch});
   });
   if (out.empty()) out.push_back(require_device(catalog, {}, {}));
   return out;
@@ -103,10 +103,10 @@ void judge(sy::catalog& catalog, const known_device& device, const listed_operat
       rules = std::move(of_tables);
   }
   operator_coverage counts{std::string{of.known->description->name}};
-  for (const tuning_problem& each : of.calls) {
+  for (const tuning_problem& call : of.calls) {
     std::vector<std::int64_t> problem(of.known->description->axes.size());
     std::vector<bool> given(problem.size());
-    for (const auto& [axis, value] : each.axes) {
+    for (const auto& [axis, value] : call.axes) {
       problem[axis] = value;
       given[axis] = true;
     }
@@ -119,7 +119,7 @@ void judge(sy::catalog& catalog, const known_device& device, const listed_operat
     ++counts.by_reason[static_cast<std::size_t>(at)];
     if (chosen.why != sy::reason::heuristic && chosen.why != sy::reason::none) continue;
     const sy::explanation why = sy::explain(*rules, problem, chosen);
-    out.undecided.push_back({counts.name, each.text(*of.known->description), each.weight,
+    out.undecided.push_back({counts.name, call.text(*of.known->description), call.weight,
                              chosen.why == sy::reason::none ? "no variant serves it" : why.note});
   }
   out.operators.push_back(std::move(counts));
@@ -142,11 +142,11 @@ void judge(sy::catalog& catalog, const known_device& device, const listed_operat
 }
 
 void print_text(const std::vector<device_coverage>& found) {
-  for (const device_coverage& each : found) {
-    std::printf("%s\n", sy::text::printable(each.device).c_str());
-    for (const operator_coverage& of : each.operators)
+  for (const device_coverage& device : found) {
+    std::printf("%s\n", sy::text::printable(device.device).c_str());
+    for (const operator_coverage& of : device.operators)
       std::printf("  %-26s %s\n", of.name.c_str(), format_counts(of).c_str());
-    for (const undecided_call& call : each.undecided) {
+    for (const undecided_call& call : device.undecided) {
       std::printf("  no row decides %s %s, called %s: %s\n", call.operator_name.c_str(), call.problem.c_str(),
                   call.calls == 1 ? "once" : (sy::text::number(call.calls) + " times").c_str(),
                   sy::text::printable(call.why).c_str());
@@ -156,16 +156,17 @@ void print_text(const std::vector<device_coverage>& found) {
 
 void print_json(const std::vector<device_coverage>& found) {
   ordered_json out{{"devices", ordered_json::array()}};
-  for (const device_coverage& each : found) {
-    ordered_json device{
-        {"device", each.device}, {"operators", ordered_json::array()}, {"undecided", ordered_json::array()}};
-    for (const operator_coverage& of : each.operators) {
+  for (const device_coverage& coverage : found) {
+    ordered_json device{{"device", coverage.device},
+                        {"operators", ordered_json::array()},
+                        {"undecided", ordered_json::array()}};
+    for (const operator_coverage& of : coverage.operators) {
       ordered_json counts{{"operator", of.name}, {"incomplete", of.incomplete}};
       for (std::size_t i = 0; i < counted.size(); ++i)
         counts[std::string{to_string(counted[i])}] = of.by_reason[i];
       device["operators"].push_back(std::move(counts));
     }
-    for (const undecided_call& call : each.undecided) {
+    for (const undecided_call& call : coverage.undecided) {
       device["undecided"].push_back({{"operator", call.operator_name},
                                      {"problem", call.problem},
                                      {"calls", call.calls},
@@ -182,20 +183,20 @@ void check_coverage(const coverage_settings& settings, session& session) {
   sy::catalog catalog{session.options()};
   const std::vector<listed_operator> operators = read_lists(settings.lists, catalog);
   std::vector<known_device> devices;
-  for (const std::string& each : settings.devices) devices.push_back(require_device(catalog, each, {}));
+  for (const std::string& name : settings.devices) devices.push_back(require_device(catalog, name, {}));
   if (devices.empty()) devices = devices_of_tables(catalog, operators);
   std::vector<device_coverage> found;
   for (const known_device& device : devices) {
-    device_coverage each{
+    device_coverage coverage{
         device.properties.name + " (" + device.properties.backend + " " + device.properties.arch + ")",
         {},
         {}};
-    for (const listed_operator& of : operators) judge(catalog, device, of, each);
-    if (!each.undecided.empty()) session.status = status_finding;
-    found.push_back(std::move(each));
+    for (const listed_operator& of : operators) judge(catalog, device, of, coverage);
+    if (!coverage.undecided.empty()) session.status = status_finding;
+    found.push_back(std::move(coverage));
   }
-  for (const listed_operator& each : operators) {
-    for (const std::string& complaint : each.complaints)
+  for (const listed_operator& listed : operators) {
+    for (const std::string& complaint : listed.complaints)
       std::fprintf(stderr, "warning: %s\n", sy::text::printable(complaint).c_str());
   }
   if (session.json) {

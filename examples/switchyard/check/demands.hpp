@@ -32,10 +32,10 @@ namespace tool {
 /// Whether rows were measured with the values that a type has, as far as they record it.
 [[nodiscard]] inline bool was_measured(const std::vector<sy::measured_values>& with,
                                        const std::vector<sy::axis_value>& type) {
-  return std::all_of(with.begin(), with.end(), [&type](const sy::measured_values& each) {
-    return std::none_of(type.begin(), type.end(), [&each](const sy::axis_value& wanted) {
-      return wanted.axis == each.axis &&
-             std::find(each.values.begin(), each.values.end(), wanted.value) == each.values.end();
+  return std::all_of(with.begin(), with.end(), [&type](const sy::measured_values& measured) {
+    return std::none_of(type.begin(), type.end(), [&measured](const sy::axis_value& wanted) {
+      return wanted.axis == measured.axis &&
+             std::find(measured.values.begin(), measured.values.end(), wanted.value) == measured.values.end();
     });
   });
 }
@@ -43,17 +43,17 @@ namespace tool {
 /// Whether every problem that has `inner` has `outer`.
 [[nodiscard]] inline bool covers(const std::vector<sy::axis_value>& outer,
                                  const std::vector<sy::axis_value>& inner) {
-  return std::all_of(outer.begin(), outer.end(), [&inner](const sy::axis_value& each) {
-    return std::find(inner.begin(), inner.end(), each) != inner.end();
+  return std::all_of(outer.begin(), outer.end(), [&inner](const sy::axis_value& value) {
+    return std::find(inner.begin(), inner.end(), value) != inner.end();
   });
 }
 
 [[nodiscard]] inline std::string format_types(const sy::operator_description& op,
                                               const std::vector<sy::axis_value>& type) {
   std::string out;
-  for (const sy::axis_value& each : type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
-           sy::format_value(op.axes[each.axis], each.value);
+  for (const sy::axis_value& value : type) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
+           sy::format_value(op.axes[value.axis], value.value);
   }
   return out.empty() ? "any" : out;
 }
@@ -61,11 +61,11 @@ namespace tool {
 /// What a variant does at a launch, as text: equal for variants that do the same.
 [[nodiscard]] inline std::string format_work(const sy::variant& variant) {
   std::string out;
-  for (const sy::config_entry& each : variant.config)
-    out += each.name + "=" + std::to_string(each.value) + ";";
-  for (const sy::launch& each : variant.launches) {
-    out += each.is_fill ? "fill;" : each.sha256 + ":" + each.kernel + "(";
-    for (const sy::parameter& parameter : each.parameters) out += parameter.text + ",";
+  for (const sy::config_entry& entry : variant.config)
+    out += entry.name + "=" + std::to_string(entry.value) + ";";
+  for (const sy::launch& launch : variant.launches) {
+    out += launch.is_fill ? "fill;" : launch.sha256 + ":" + launch.kernel + "(";
+    for (const sy::parameter& parameter : launch.parameters) out += parameter.text + ",";
   }
   return out;
 }
@@ -79,12 +79,12 @@ class demand_numbers {
  public:
   [[nodiscard]] demand of(const sy::variant& variant) {
     demand out;
-    for (const sy::axis_value& each : variant.type)
-      out.push_back(number(std::to_string(each.axis) + "=" + std::to_string(each.value)));
-    for (const sy::condition& each : variant.conditions) out.push_back(number(" " + each.text));
+    for (const sy::axis_value& value : variant.type)
+      out.push_back(number(std::to_string(value.axis) + "=" + std::to_string(value.value)));
+    for (const sy::condition& condition : variant.conditions) out.push_back(number(" " + condition.text));
     std::sort(out.begin(), out.end());
     out.erase(std::unique(out.begin(), out.end()), out.end());
-    for (const std::uint32_t each : out) ++uses_[each];
+    for (const std::uint32_t part : out) ++uses_[part];
     return out;
   }
 
@@ -120,8 +120,8 @@ class demand_index {
   /// One that was added and demands nothing else; null for none.
   [[nodiscard]] const sy::variant* find_within(const demand& of) const {
     if (of_all_ != nullptr) return of_all_;
-    for (const std::uint32_t each : of) {
-      const auto found = by_rarest_.find(each);
+    for (const std::uint32_t part : of) {
+      const auto found = by_rarest_.find(part);
       if (found == by_rarest_.end()) continue;
       for (const auto& [other, owner] : found->second) {
         if (std::includes(of.begin(), of.end(), other.begin(), other.end())) return owner;

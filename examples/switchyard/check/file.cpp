@@ -71,28 +71,28 @@ class blob_checker {
 
   void run() {
     for (const sy::variant& variant : from_.variants) {
-      for (const sy::launch& each : variant.launches) {
-        if (!each.is_fill) check(variant, each);
+      for (const sy::launch& launch : variant.launches) {
+        if (!launch.is_fill) check(variant, launch);
       }
     }
   }
 
  private:
-  void check(const sy::variant& variant, const sy::launch& each) {
-    const auto [pinned, is_new] = pins_.try_emplace(each.blob, each.sha256);
-    if (is_new) blobs_[each.blob] = read(each);
-    if (pinned->second != each.sha256) {
+  void check(const sy::variant& variant, const sy::launch& launch) {
+    const auto [pinned, is_new] = pins_.try_emplace(launch.blob, launch.sha256);
+    if (is_new) blobs_[launch.blob] = read(launch);
+    if (pinned->second != launch.sha256) {
       out_.add(severity::error, sy::error_code::blob_hash_differs, from_.path,
-               "variant '" + variant.id + "' pins " + each.blob + " to SHA-256 " + each.sha256 +
+               "variant '" + variant.id + "' pins " + launch.blob + " to SHA-256 " + launch.sha256 +
                    ", another variant to " + pinned->second + ": one of them is of an older build");
     }
-    const read_result& blob = blobs_[each.blob];
+    const read_result& blob = blobs_[launch.blob];
     if (!blob.is_whole) return;
-    const sy::tool::placed_launch placed{from_.target, variant, each, blob.facts, knows_arguments_};
+    const sy::tool::placed_launch placed{from_.target, variant, launch, blob.facts, knows_arguments_};
     for (const sy::tool::launch_problem& problem : sy::tool::check_launch(placed)) {
       // Variants often share a kernel, and then what is wrong with it.
-      if (!said_.insert(each.blob + problem.text).second) continue;
-      out_.add(severity::error, problem.code, each.blob,
+      if (!said_.insert(launch.blob + problem.text).second) continue;
+      out_.add(severity::error, problem.code, launch.blob,
                problem.text + " (variant '" + variant.id + "' of " + from_.path + ")");
     }
   }
@@ -144,7 +144,7 @@ void note_blobs(const nlohmann::json& at, const std::string& folder, checked_fil
   if (!at.is_structured() || depth > deepest) return;
   if (at.is_object() && at.contains("blob") && at["blob"].is_string())
     files.blobs.insert(folder + "/" + at["blob"].get<std::string>());
-  for (const nlohmann::json& each : at) note_blobs(each, folder, files, depth + 1);
+  for (const nlohmann::json& value : at) note_blobs(value, folder, files, depth + 1);
 }
 
 /// A file that is not below its operator's name is not found by that operator.
@@ -193,8 +193,8 @@ void check_values(const sy::manifest& from, const known_operator& known, report&
   sy::tool::value_checker checker{*known.description, from.target, known.knows_arguments};
   folded_findings found;
   for (const sy::variant& variant : from.variants) {
-    for (const sy::tool::value_problem& each : checker.check(variant))
-      found.add(each.kind, "variant '" + variant.id + "': " + each.text);
+    for (const sy::tool::value_problem& problem : checker.check(variant))
+      found.add(problem.kind, "variant '" + variant.id + "': " + problem.text);
   }
   found.visit([&](const std::string& message) {
     out.add(severity::error, sy::error_code::evaluation_failed, from.path, message);
@@ -207,8 +207,8 @@ template <class Content, class Parse>
   sy::warnings warned;
   auto content = std::make_shared<const Content>(parse_text(warned));
   folded_findings found;
-  for (const std::string& each : warned.messages) found.add(sy::without_indices(each, path), each);
-  found.visit([&](const std::string& each) { out.add_message(severity::error, path, each); });
+  for (const std::string& message : warned.messages) found.add(sy::without_indices(message, path), message);
+  found.visit([&](const std::string& message) { out.add_message(severity::error, path, message); });
   if (warned.left_out > 0) {
     out.add(severity::error, path, "and " + std::to_string(warned.left_out) + " more invalid entries");
   }
@@ -219,7 +219,7 @@ template <class Content, class Parse>
 void check_stranger(const std::string& path, const std::string& operator_name, const nlohmann::json& document,
                     report& out) {
   std::vector<std::string_view> names;
-  for (const known_operator& each : known_operators()) names.push_back(each.description->name);
+  for (const known_operator& known : known_operators()) names.push_back(known.description->name);
   const std::string meant = sy::text::suggestion(operator_name, names);
   out.add(meant.empty() ? severity::note : severity::warning, sy::error_code::unknown_operator, path,
           "operator '" + sy::text::shortened(operator_name, 80) + "' is not known to this program" + meant +

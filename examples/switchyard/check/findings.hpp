@@ -45,28 +45,28 @@ class report {
   }
   /// Takes a message of the library, "[switchyard.107] file: ...", apart.
   void add_message(severity level, const std::string& file, std::string message) {
-    finding each{level, 0, file, std::move(message)};
+    finding found{level, 0, file, std::move(message)};
     constexpr std::string_view prefix = "[switchyard.";
-    if (each.message.starts_with(prefix)) {
-      std::from_chars(each.message.data() + prefix.size(), each.message.data() + each.message.size(),
-                      each.code);
-      each.message.erase(0, each.message.find("] ") + 2);
+    if (found.message.starts_with(prefix)) {
+      std::from_chars(found.message.data() + prefix.size(), found.message.data() + found.message.size(),
+                      found.code);
+      found.message.erase(0, found.message.find("] ") + 2);
     }
-    if (each.message.starts_with(file + ": ")) each.message.erase(0, file.size() + 2);
-    add(std::move(each));
+    if (found.message.starts_with(file + ": ")) found.message.erase(0, file.size() + 2);
+    add(std::move(found));
   }
 
   [[nodiscard]] const std::vector<finding>& findings() const noexcept { return findings_; }
   [[nodiscard]] std::size_t count(severity level) const {
     return static_cast<std::size_t>(std::count_if(
-        findings_.begin(), findings_.end(), [level](const finding& each) { return each.level == level; }));
+        findings_.begin(), findings_.end(), [level](const finding& found) { return found.level == level; }));
   }
 
  private:
-  void add(finding each) {
+  void add(finding found) {
     constexpr std::size_t most = 4000;  // a file may have names of any length
-    if (each.message.size() > most) each.message = switchyard::text::shortened(each.message, most);
-    findings_.push_back(std::move(each));
+    if (found.message.size() > most) found.message = switchyard::text::shortened(found.message, most);
+    findings_.push_back(std::move(found));
   }
 
   std::vector<finding> findings_;
@@ -89,12 +89,12 @@ class folded_findings {
   /// Calls `visit(message)` for each.
   template <class Visit>
   void visit(const Visit& visit) {
-    for (one& each : all_) {
-      if (each.more > 0) {
-        each.message +=
-            " (and the same in " + std::to_string(each.more) + " more place" + (each.more > 1 ? "s)" : ")");
+    for (one& entry : all_) {
+      if (entry.more > 0) {
+        entry.message +=
+            " (and the same in " + std::to_string(entry.more) + " more place" + (entry.more > 1 ? "s)" : ")");
       }
-      visit(each.message);
+      visit(entry.message);
     }
   }
 

@@ -25,7 +25,7 @@ class key_checker {
 
   /// Reports what was found.
   void finish() {
-    found_.visit([this](const std::string& each) { out_.add(severity::warning, path_, each); });
+    found_.visit([this](const std::string& message) { out_.add(severity::warning, path_, message); });
     if (left_out_ == 0) return;
     out_.add(severity::warning, path_,
              "and " + std::to_string(left_out_) + " more keys that the format does not have");
@@ -53,8 +53,8 @@ class key_checker {
   }
 
   template <class Visit>
-  static void each(const nlohmann::json& owner, const std::string& pointer, const char* key,
-                   const Visit& visit) {
+  static void visit_entries(const nlohmann::json& owner, const std::string& pointer, const char* key,
+                            const Visit& visit) {
     if (!owner.is_object() || !owner.contains(key) || !owner[key].is_array()) return;
     for (std::size_t i = 0; i < owner[key].size(); ++i) {
       visit(owner[key][i], pointer + "/" + key + "/" + std::to_string(i));
@@ -73,12 +73,13 @@ class key_checker {
     if (file.contains("shared") && file["shared"].is_object()) {
       key_set of_shared = launch;  // an object is for variants or for launches
       of_shared.insert(variant.begin(), variant.end());
-      for (const auto& [name, each] : file["shared"].items()) object(each, "/shared/" + name, of_shared);
+      for (const auto& [name, shared] : file["shared"].items()) object(shared, "/shared/" + name, of_shared);
     }
-    each(file, "", "variants", [this](const nlohmann::json& one, const std::string& at) {
-      object(one, at, variant);
-      each(one, at, "launches",
-           [this](const nlohmann::json& two, const std::string& below) { object(two, below, launch); });
+    visit_entries(file, "", "variants", [this](const nlohmann::json& entry, const std::string& at) {
+      object(entry, at, variant);
+      visit_entries(entry, at, "launches", [this](const nlohmann::json& nested, const std::string& below) {
+        object(nested, below, launch);
+      });
     });
   }
 
@@ -91,14 +92,16 @@ class key_checker {
     static const key_set denial{"variant", "reason", "type"};
     static const key_set pin{"variant", "reason", "type", "at"};
     object(file, "", top);
-    each(file, "", "groups", [this](const nlohmann::json& one, const std::string& at) {
-      object(one, at, group);
-      each(one, at, "rows",
-           [this](const nlohmann::json& two, const std::string& below) { object(two, below, row); });
+    visit_entries(file, "", "groups", [this](const nlohmann::json& entry, const std::string& at) {
+      object(entry, at, group);
+      visit_entries(entry, at, "rows", [this](const nlohmann::json& nested, const std::string& below) {
+        object(nested, below, row);
+      });
     });
-    each(file, "", "deny",
-         [this](const nlohmann::json& one, const std::string& at) { object(one, at, denial); });
-    each(file, "", "pin", [this](const nlohmann::json& one, const std::string& at) { object(one, at, pin); });
+    visit_entries(file, "", "deny",
+                  [this](const nlohmann::json& entry, const std::string& at) { object(entry, at, denial); });
+    visit_entries(file, "", "pin",
+                  [this](const nlohmann::json& entry, const std::string& at) { object(entry, at, pin); });
   }
 
  private:

@@ -48,16 +48,16 @@ struct library {
     }
   }
   std::error_code problem;
-  for (const fs::directory_entry& each : fs::directory_iterator{"/etc/ld.so.conf.d", problem}) {
-    std::ifstream in{each.path()};
+  for (const fs::directory_entry& entry : fs::directory_iterator{"/etc/ld.so.conf.d", problem}) {
+    std::ifstream in{entry.path()};
     for (std::string line; std::getline(in, line);) {
       if (line.starts_with('/')) out.push_back(line);
     }
   }
-  for (const char* const each :
+  for (const char* const folder :
        {"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib", "/lib/x86_64-linux-gnu",
         "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"})
-    out.emplace_back(each);
+    out.emplace_back(folder);
   return out;
 }
 
@@ -92,8 +92,8 @@ class library_finder {
       if (!content.problem().empty()) return std::nullopt;
       library out;
       out.needed = content.libraries();
-      sy::elf::find_symbol(image, sy::elf::section_dynamic_symbols, [&out](const sy::elf::symbol& each) {
-        if (each.section != 0) out.exported.emplace(each.name);
+      sy::elf::find_symbol(image, sy::elf::section_dynamic_symbols, [&out](const sy::elf::symbol& symbol) {
+        if (symbol.section != 0) out.exported.emplace(symbol.name);
         return false;
       });
       return out;
@@ -108,8 +108,8 @@ class library_finder {
 
 /// What a sanitizer's runtime has, which is part of the program.
 [[nodiscard]] bool is_of_sanitizer(std::string_view symbol) {
-  for (const std::string_view each : {"__asan_", "__ubsan_", "__tsan_", "__msan_", "__sanitizer_"}) {
-    if (symbol.starts_with(each)) return true;
+  for (const std::string_view prefix : {"__asan_", "__ubsan_", "__tsan_", "__msan_", "__sanitizer_"}) {
+    if (symbol.starts_with(prefix)) return true;
   }
   return false;
 }
@@ -124,10 +124,10 @@ void check_libraries(const std::string& blob, const sy::tool::loading_needs& nee
   std::set<std::string> seen{all.begin(), all.end()};
   std::vector<const library*> found;
   const auto add_found = [&](const std::string& name) {
-    const library* const each = libraries.find(name);
-    if (each == nullptr) return false;
-    found.push_back(each);
-    for (const std::string& further : each->needed) {
+    const library* const loaded = libraries.find(name);
+    if (loaded == nullptr) return false;
+    found.push_back(loaded);
+    for (const std::string& further : loaded->needed) {
       if (seen.insert(further).second) all.push_back(further);
     }
     return true;
@@ -143,13 +143,13 @@ void check_libraries(const std::string& blob, const sy::tool::loading_needs& nee
     return;  // they may have the symbols
   }
   // What every program that loads kernels has.
-  for (const char* const each : {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"}) {
-    if (seen.insert(each).second) (void)add_found(each);
+  for (const char* const name : {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"}) {
+    if (seen.insert(name).second) (void)add_found(name);
   }
   std::vector<std::string> undefined;
   for (const std::string& symbol : needs.symbols) {
-    const bool is_defined = std::any_of(found.begin(), found.end(), [&symbol](const library* each) {
-      return each->exported.contains(symbol);
+    const bool is_defined = std::any_of(found.begin(), found.end(), [&symbol](const library* loaded) {
+      return loaded->exported.contains(symbol);
     });
     if (!is_defined && !is_of_sanitizer(symbol))
       undefined.push_back("'" + sy::text::shortened(symbol, 80) + "'");

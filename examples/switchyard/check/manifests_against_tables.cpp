@@ -41,30 +41,31 @@ void together::check_conditions(const sy::manifest& from) {
   folded_findings faults;
   for (const sy::variant& variant : from.variants) {
     names.truncate(size);
-    for (const sy::axis_value& each : variant.type) names.add_constant(op_.axes[each.axis].name, each.value);
-    for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
-    for (const sy::condition& each : variant.conditions)
-      check_condition(from, variant, each, names, never, faults);
+    for (const sy::axis_value& value : variant.type)
+      names.add_constant(op_.axes[value.axis].name, value.value);
+    for (const sy::config_entry& entry : variant.config) names.add_constant(entry.name, entry.value);
+    for (const sy::condition& condition : variant.conditions)
+      check_condition(from, variant, condition, names, never, faults);
   }
-  never.visit([&](const std::string& each) { out_.add(severity::warning, from.path, each); });
-  faults.visit([&](const std::string& each) {
-    out_.add(severity::error, sy::error_code::invalid_expression, from.path, each);
+  never.visit([&](const std::string& message) { out_.add(severity::warning, from.path, message); });
+  faults.visit([&](const std::string& message) {
+    out_.add(severity::error, sy::error_code::invalid_expression, from.path, message);
   });
 }
 
 void together::check_condition(const sy::manifest& from, const sy::variant& variant,
-                               const sy::condition& each, const sy::scope& names, folded_findings& never,
+                               const sy::condition& condition, const sy::scope& names, folded_findings& never,
                                folded_findings& faults) {
   const std::string what =
-      "variant '" + variant.id + "' (" + format_types(op_, variant.type) + ") requires " + each.text;
+      "variant '" + variant.id + "' (" + format_types(op_, variant.type) + ") requires " + condition.text;
   try {
-    const sy::expression folded = sy::expression::parse(each.text, names);
+    const sy::expression folded = sy::expression::parse(condition.text, names);
     if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
-    never.add(each.text, what + ", which is never true for its type and config on " + from.target.backend +
-                             " " + from.target.arch + ": it can never be chosen");
+    never.add(condition.text, what + ", which is never true for its type and config on " +
+                                  from.target.backend + " " + from.target.arch + ": it can never be chosen");
   } catch (const sy::expression_error& problem) {
     // It parsed when the manifest was read, so it is a constant that cannot be computed.
-    faults.add(each.text, what + ", which has no value for its type and config: " + problem.what());
+    faults.add(condition.text, what + ", which has no value for its type and config: " + problem.what());
   }
 }
 
@@ -85,7 +86,7 @@ void together::check_twins(const sy::manifest& from) {
       others.add(demands[i], numbers, variant);
     }
   }
-  found.visit([&](const std::string& each) { out_.add(severity::warning, from.path, each); });
+  found.visit([&](const std::string& message) { out_.add(severity::warning, from.path, message); });
 }
 
 void together::check_hidden(const sy::manifest& from) {
@@ -113,8 +114,8 @@ void together::check_hidden(const sy::manifest& from) {
 
 void together::check_untuned_targets() {
   for (const auto& from : files_.manifests) {
-    const bool tuned = std::any_of(files_.tables.begin(), files_.tables.end(), [&from](const auto& each) {
-      return !each->groups.empty() && runs_on(each->device, from->target);
+    const bool tuned = std::any_of(files_.tables.begin(), files_.tables.end(), [&from](const auto& table) {
+      return !table->groups.empty() && runs_on(table->device, from->target);
     });
     if (!tuned) {
       out_.add(severity::note, from->path,

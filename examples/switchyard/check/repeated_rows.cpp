@@ -41,8 +41,8 @@ struct placed_row {
   std::string out = place.parent_path().filename() == "tables" ? "table\n" : "overlay\n";
   out += from.device.backend + "\n" + from.device.arch + "\n" + from.device.name + "\n";
   out += group.timed ? "times\n" : "winners\n";
-  for (const sy::axis_value& each : group.type)
-    out += std::to_string(each.axis) + "=" + std::to_string(each.value) + " ";
+  for (const sy::axis_value& value : group.type)
+    out += std::to_string(value.axis) + "=" + std::to_string(value.value) + " ";
   for (const std::uint32_t axis : group.axes) out += std::to_string(axis) + " ";
   return out;
 }
@@ -79,18 +79,18 @@ void check_repeated_rows(const known_operator& known, const operator_files& file
   std::map<std::pair<std::string, std::string>, differing_rows> differences;  // by the files' paths
   for (const auto& [key, alike] : rows) {
     placed_row used = alike.front();
-    for (const placed_row& each : alike) {
-      if (sy::comes_before(*each.from, *used.from)) used = each;
+    for (const placed_row& row : alike) {
+      if (sy::comes_before(*row.from, *used.from)) used = row;
     }
-    for (const placed_row& each : alike) {
-      if (each.from == used.from || each.winner() == used.winner()) continue;
+    for (const placed_row& row : alike) {
+      if (row.from == used.from || row.winner() == used.winner()) continue;
       differing_rows& seen =
-          differences.try_emplace({each.from->path, used.from->path}, differing_rows{0, used, each})
+          differences.try_emplace({row.from->path, used.from->path}, differing_rows{0, used, row})
               .first->second;
       ++seen.count;
-      const bool is_earlier = std::pair{each.group->source_group, each.row} <
+      const bool is_earlier = std::pair{row.group->source_group, row.row} <
                               std::pair{seen.lost.group->source_group, seen.lost.row};
-      if (is_earlier) seen = {seen.count, used, each};
+      if (is_earlier) seen = {seen.count, used, row};
     }
   }
   for (const auto& [paths, found] : differences) {

@@ -42,9 +42,9 @@ class lone_root {
     const fs::path folder = path_ / "kernels" / of.operator_name / "lone";
     fs::create_directories(folder);
     const fs::path manifest = fs::absolute(of.path);
-    for (const fs::directory_entry& each : fs::directory_iterator{manifest.parent_path()}) {
-      if (each.path().filename() != "manifest.json")
-        fs::create_symlink(each.path(), folder / each.path().filename());
+    for (const fs::directory_entry& entry : fs::directory_iterator{manifest.parent_path()}) {
+      if (entry.path().filename() != "manifest.json")
+        fs::create_symlink(entry.path(), folder / entry.path().filename());
     }
     fs::create_symlink(manifest, folder / "manifest.json");
   }
@@ -64,8 +64,8 @@ class lone_root {
 /// Where the kernels of a backend run; nothing where this machine has no such device.
 [[nodiscard]] std::optional<device_place> place_of(const std::string& backend) {
   if (backend == "host") return device_place{"host", 0};
-  for (const device_place& each : require_devices("all")) {
-    if (each.backend == backend) return each;
+  for (const device_place& place : require_devices("all")) {
+    if (place.backend == backend) return place;
   }
   return std::nullopt;
 }
@@ -117,10 +117,10 @@ class manifest_run {
 
   [[nodiscard]] std::map<type_values, std::vector<std::string>> by_type() const {
     std::map<type_values, std::vector<std::string>> out;
-    for (const sy::variant& each : manifest_.variants) {
+    for (const sy::variant& variant : manifest_.variants) {
       type_values type;
-      for (const sy::axis_value& axis : each.type) type.emplace_back(axis.axis, axis.value);
-      out[type].push_back(each.id);
+      for (const sy::axis_value& axis : variant.type) type.emplace_back(axis.axis, axis.value);
+      out[type].push_back(variant.id);
     }
     return out;
   }
@@ -132,11 +132,11 @@ class manifest_run {
     if (!asked_.empty()) {
       problem_list list{op_};
       list.add_grid(asked_);
-      for (tuning_problem each : list.problems()) {
+      for (tuning_problem problem : list.problems()) {
         bool agrees = true;
         for (const auto& [axis, value] : type)
-          agrees = each.axes.emplace(axis, value).first->second == value && agrees;
-        if (agrees) out.push_back(std::move(each));
+          agrees = problem.axes.emplace(axis, value).first->second == value && agrees;
+        if (agrees) out.push_back(std::move(problem));
       }
       return out;
     }
@@ -147,20 +147,20 @@ class manifest_run {
       std::int64_t batch, heads, heads_kv, seqlen_q, seqlen_k, in_features, other;
       double weight;
     };
-    for (const sizes& each : {sizes{2, 4, 2, 67, 67, 256, 67, 1}, sizes{2, 4, 4, 3, 64, 512, 64, 1},
-                              sizes{1, 2, 2, 1, 2048, 256, 16, 0}}) {
+    for (const sizes& shape : {sizes{2, 4, 2, 67, 67, 256, 67, 1}, sizes{2, 4, 4, 3, 64, 512, 64, 1},
+                               sizes{1, 2, 2, 1, 2048, 256, 16, 0}}) {
       tuning_problem small = usual;
-      small.weight = each.weight;
+      small.weight = shape.weight;
       for (std::uint32_t i = 0; i < op_.axes.size(); ++i) {
         if (op_.axes[i].kind != sy::axis_kind::size) continue;
         const std::string_view name = op_.axes[i].name;
-        small.axes[i] = name == "batch"         ? each.batch
-                        : name == "heads"       ? each.heads
-                        : name == "heads_kv"    ? each.heads_kv
-                        : name == "seqlen_q"    ? each.seqlen_q
-                        : name == "seqlen_k"    ? each.seqlen_k
-                        : name == "in_features" ? each.in_features
-                                                : each.other;
+        small.axes[i] = name == "batch"         ? shape.batch
+                        : name == "heads"       ? shape.heads
+                        : name == "heads_kv"    ? shape.heads_kv
+                        : name == "seqlen_q"    ? shape.seqlen_q
+                        : name == "seqlen_k"    ? shape.seqlen_k
+                        : name == "in_features" ? shape.in_features
+                                                : shape.other;
       }
       out.push_back(std::move(small));
     }
@@ -180,21 +180,22 @@ class manifest_run {
       return;
     }
     const std::vector<serving> serves = worker.variants();
-    for (const serving& each : serves) {
-      if (std::find(ids.begin(), ids.end(), each.id) == ids.end() || faulty_.contains(each.id)) continue;
+    for (const serving& variant : serves) {
+      if (std::find(ids.begin(), ids.end(), variant.id) == ids.end() || faulty_.contains(variant.id))
+        continue;
       try {
-        worker.judge(each);
-        if (open.erase(each.id) > 0) ++counts_.judged;
+        worker.judge(variant);
+        if (open.erase(variant.id) > 0) ++counts_.judged;
       } catch (const worker_lost& lost) {
         if (lost.why() == worker_lost::kind::interrupted) return;
-        if (open.erase(each.id) > 0) ++counts_.judged;
+        if (open.erase(variant.id) > 0) ++counts_.judged;
         ++counts_.faulty;
-        faulty_.insert(each.id);
+        faulty_.insert(variant.id);
         out_.add(severity::error, manifest_.path,
-                 "variant '" + each.id + "', run at " + text + ", " + lost.what() +
+                 "variant '" + variant.id + "', run at " + text + ", " + lost.what() +
                      "; fix its kernel, or deny the variant in a table");
       } catch (const not_measured& why) {
-        why_not_.insert_or_assign(each.id, "at " + text + ": " + why.what());
+        why_not_.insert_or_assign(variant.id, "at " + text + ": " + why.what());
       }
     }
   }
@@ -215,9 +216,9 @@ run_counts run_variants(const checked_files& files, const run_settings& settings
                         report& out) {
   catch_signals();
   run_counts all;
-  for (const auto& [known, each] : files.operators) {
-    for (const auto& manifest : each.manifests) {
-      if (interrupted() || each.borrowed) break;
+  for (const auto& [known, of_operator] : files.operators) {
+    for (const auto& manifest : of_operator.manifests) {
+      if (interrupted() || of_operator.borrowed) break;
       const sy::operator_description& op = *known->description;
       if (find_bench(op.name) == nullptr) {
         all.not_run += manifest->variants.size();

@@ -31,8 +31,8 @@ together::together(const known_operator& known, const operator_files& files, rep
   for (const auto& from : files_.manifests) {
     for (const sy::variant& variant : from->variants) by_id_[variant.id].push_back({from.get(), &variant});
   }
-  for (const auto& each : files_.tables) {
-    for (const sy::row_group& group : each->groups) measured_.insert(group.ids.begin(), group.ids.end());
+  for (const auto& table : files_.tables) {
+    for (const sy::row_group& group : table->groups) measured_.insert(group.ids.begin(), group.ids.end());
   }
 }
 
@@ -43,12 +43,12 @@ void together::run() {
     check_twins(*from);
     check_hidden(*from);
   }
-  for (const auto& each : files_.tables) {
-    check_ids(*each);
-    check_stale(*each);
-    check_rows(*each);
-    check_coverage(*each);
-    check_denials(*each);
+  for (const auto& table : files_.tables) {
+    check_ids(*table);
+    check_stale(*table);
+    check_rows(*table);
+    check_coverage(*table);
+    check_denials(*table);
   }
   if (!files_.borrowed) check_untuned_targets();
 }
@@ -67,15 +67,15 @@ void together::check_ids(const sy::table& from) {
     for (std::size_t id = 0; id < group.ids.size(); ++id)
       look(group.ids[id], "group " + std::to_string(i), !group.blobs[id].empty());
   }
-  for (const sy::denial& each : from.denials) look(each.variant, "a denial", false);
-  for (const sy::pin& each : from.pins) look(each.variant, "a pin", false);
+  for (const sy::denial& denial : from.denials) look(denial.variant, "a denial", false);
+  for (const sy::pin& pin : from.pins) look(pin.variant, "a pin", false);
   if (unknown.empty()) return;
   std::vector<std::string_view> known;
   for (const auto& [name, unused] : by_id_) known.emplace_back(name);
   const auto& [id, place] = *unknown.begin();
   const bool anything_runs =
       std::any_of(files_.manifests.begin(), files_.manifests.end(),
-                  [&from](const auto& each) { return runs_on(from.device, each->target); });
+                  [&from](const auto& manifest) { return runs_on(from.device, manifest->target); });
   std::string text;
   severity level = severity::warning;
   if (!anything_runs) {
@@ -110,9 +110,9 @@ std::vector<together::placed_variant> together::meant_by(const sy::table& from, 
   std::vector<placed_variant> out;
   const auto found = by_id_.find(id);
   if (found == by_id_.end()) return out;
-  for (const placed_variant& each : found->second) {
-    if (compatible(each.variant->type, group.type) && runs_on(from.device, each.from->target))
-      out.push_back(each);
+  for (const placed_variant& placed : found->second) {
+    if (compatible(placed.variant->type, group.type) && runs_on(from.device, placed.from->target))
+      out.push_back(placed);
   }
   return out;
 }
@@ -127,8 +127,8 @@ void together::check_stale(const sy::table& from) {
     for (std::size_t i = 0; i < group.ids.size(); ++i) {
       if (group.blobs[i].empty()) continue;
       const auto meant = meant_by(from, group, group.ids[i]);
-      const bool current = std::any_of(meant.begin(), meant.end(), [&](const placed_variant& each) {
-        return sy::blob_fingerprint(*each.variant) == group.blobs[i];
+      const bool current = std::any_of(meant.begin(), meant.end(), [&](const placed_variant& placed) {
+        return sy::blob_fingerprint(*placed.variant) == group.blobs[i];
       });
       if (meant.empty() || current) continue;
       for (const sy::measured_time& time : group.times) stale[group.ids[i]] += time.variant == i ? 1U : 0U;
@@ -154,9 +154,9 @@ void together::check_rows(const sy::table& from) {
   for (std::size_t g = 0; g < from.groups.size(); ++g) {
     const sy::row_group& group = from.groups[g];
     std::vector<bool> known(op_.axes.size());
-    for (const sy::axis_value& each : group.type) {
-      problem[each.axis] = each.value;
-      known[each.axis] = true;
+    for (const sy::axis_value& value : group.type) {
+      problem[value.axis] = value.value;
+      known[value.axis] = true;
     }
     for (const std::uint32_t axis : group.axes) known[axis] = true;
     for (std::size_t id = 0; id < group.ids.size(); ++id) {
@@ -173,7 +173,7 @@ void together::check_times(const sy::table& from, std::size_t g, std::size_t id,
   const sy::row_group& group = from.groups[g];
   // Only what the row determines: axes it does not hold could have any value.
   sy::scope names;
-  for (const sy::config_entry& each : variant.config) names.add_constant(each.name, each.value);
+  for (const sy::config_entry& entry : variant.config) names.add_constant(entry.name, entry.value);
   const sy::scope all = sy::detail::make_scope(op_);
   for (const std::string_view name : all.names()) {
     const sy::symbol& meaning = *all.find(name);
@@ -183,9 +183,9 @@ void together::check_times(const sy::table& from, std::size_t g, std::size_t id,
     }
   }
   std::vector<sy::condition> decidable;
-  for (const sy::condition& each : variant.conditions) {
+  for (const sy::condition& condition : variant.conditions) {
     try {
-      decidable.push_back({each.text, sy::expression::parse(each.text, names)});
+      decidable.push_back({condition.text, sy::expression::parse(condition.text, names)});
     } catch (const sy::expression_error&) {  // it reads what the row does not hold
     }
   }
@@ -195,13 +195,13 @@ void together::check_times(const sy::table& from, std::size_t g, std::size_t id,
       continue;
     for (std::size_t i = 0; i < group.axes.size(); ++i) problem[group.axes[i]] = group.coordinates(row)[i];
     const sy::evaluation values{problem, device.attributes, {}, nullptr};
-    for (const sy::condition& each : decidable) {
-      const sy::integer_result holds = each.value.evaluate(values);
+    for (const sy::condition& condition : decidable) {
+      const sy::integer_result holds = condition.value.evaluate(values);
       if (holds.why == sy::fault::none && holds.value != 0) continue;
       out_.add(severity::warning, from.path,
                "/groups/" + std::to_string(group.source_group) + "/rows/" +
                    std::to_string(group.source_row[row]) + " has a time of '" + variant.id +
-                   "', which requires " + each.text + " and so does not serve these sizes");
+                   "', which requires " + condition.text + " and so does not serve these sizes");
       return;  // one row tells enough
     }
   }
@@ -227,8 +227,8 @@ void together::check_coverage(const sy::table& from) {
 }
 
 bool together::is_denied(const sy::table& by, const sy::variant& variant) const {
-  const auto denies = [&variant](const sy::table& each) {
-    return std::any_of(each.denials.begin(), each.denials.end(), [&variant](const sy::denial& denied) {
+  const auto denies = [&variant](const sy::table& table) {
+    return std::any_of(table.denials.begin(), table.denials.end(), [&variant](const sy::denial& denied) {
       return denied.variant == variant.id && covers(denied.type, variant.type);
     });
   };
@@ -240,12 +240,12 @@ bool together::is_denied(const sy::table& by, const sy::variant& variant) const 
 void together::check_denials(const sy::table& from) {
   if (from.denials.empty()) return;
   std::vector<const sy::variant*> here;
-  for (const auto& each : files_.manifests) {
-    if (!runs_on(from.device, each->target)) continue;
-    for (const sy::variant& variant : each->variants) here.push_back(&variant);
+  for (const auto& manifest : files_.manifests) {
+    if (!runs_on(from.device, manifest->target)) continue;
+    for (const sy::variant& variant : manifest->variants) here.push_back(&variant);
   }
   std::set<std::string> denied_ids;
-  for (const sy::denial& each : from.denials) denied_ids.insert(each.variant);
+  for (const sy::denial& denial : from.denials) denied_ids.insert(denial.variant);
   constexpr std::size_t max_told = 6;
   std::set<std::string> refused;
   std::set<std::string> seen;

@@ -33,7 +33,7 @@ class together {
   void check_conditions(const switchyard::manifest& from);
 
   void check_condition(const switchyard::manifest& from, const switchyard::variant& variant,
-                       const switchyard::condition& each, const switchyard::scope& names,
+                       const switchyard::condition& condition, const switchyard::scope& names,
                        folded_findings& never, folded_findings& faults);
 
   /// Variants that do what an earlier one does for the same calls.

@@ -21,11 +21,11 @@ std::vector<ranked_candidate> rank_candidates(const explained_call& of) {
   if (chosen.group != sy::no_index && rules.groups[chosen.group].timed) {
     (void)sy::group_query{rules, rules.groups[chosen.group], of.values(), of.unusable}.choose(
         [&](std::uint32_t candidate, float microseconds) {
-          ranked_candidate& each = out[candidate];
-          if (each.is_compared || !each.report.admissible) return;
-          each.is_compared = true;
-          each.microseconds = static_cast<double>(microseconds);
-          each.basis = chosen.why;
+          ranked_candidate& compared = out[candidate];
+          if (compared.is_compared || !compared.report.admissible) return;
+          compared.is_compared = true;
+          compared.microseconds = static_cast<double>(microseconds);
+          compared.basis = chosen.why;
         });
   }
   const sy::selector of_tables = tables_only(rules);
@@ -35,13 +35,13 @@ std::vector<ranked_candidate> rank_candidates(const explained_call& of) {
     out[i].microseconds = alone.microseconds;
     out[i].basis = alone.basis;
   }
-  const auto rank = [](const ranked_candidate& each) {
-    return each.is_chosen            ? 0
-           : each.is_compared        ? 1
-           : each.microseconds > 0   ? 2
-           : each.report.admissible  ? 3
-           : each.report.passed_over ? 4
-                                     : 5;
+  const auto rank = [](const ranked_candidate& candidate) {
+    return candidate.is_chosen            ? 0
+           : candidate.is_compared        ? 1
+           : candidate.microseconds > 0   ? 2
+           : candidate.report.admissible  ? 3
+           : candidate.report.passed_over ? 4
+                                          : 5;
   };
   std::stable_sort(out.begin(), out.end(), [&rank](const ranked_candidate& a, const ranked_candidate& b) {
     if (rank(a) != rank(b)) return rank(a) < rank(b);

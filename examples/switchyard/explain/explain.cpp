@@ -40,8 +40,8 @@ void require_named(const sy::operator_description& of_files, const sy::operator_
                    const stated_problem& problem) {
   if (problem.values.size() <= of_files.axes.size()) return;
   std::vector<std::string_view> names;
-  for (const sy::axis_description& each : of_files.axes.subspan(of_files.own_axes()))
-    names.push_back(each.name);
+  for (const sy::axis_description& axis : of_files.axes.subspan(of_files.own_axes()))
+    names.push_back(axis.name);
   throw usage_error{"no manifest or table of '" + std::string{op.name} + "' that is installed names '" +
                     std::string{op.axes.back().name} + "' (they name " +
                     (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};

@@ -17,9 +17,9 @@ namespace {
 [[nodiscard]] std::string evaluate_extent(const std::array<sy::expression, 3>& extents,
                                           const sy::evaluation& values) {
   std::string out;
-  for (const sy::expression& each : extents) {
-    if (each.reads_fields()) return "of the call";
-    const sy::integer_result result = each.evaluate(values);
+  for (const sy::expression& extent : extents) {
+    if (extent.reads_fields()) return "of the call";
+    const sy::integer_result result = extent.evaluate(values);
     out += (out.empty() ? "" : "x") + (result.why == sy::fault::none ? std::to_string(result.value)
                                                                      : std::string{to_string(result.why)});
   }
@@ -35,16 +35,16 @@ ordered_json describe_launches(const explained_call& of) {
   if (chosen.variant == sy::no_index) return out;
   const sy::variant& variant = *rules.candidates[chosen.variant].variant;
   const sy::evaluation values{of.values(), rules.device.attributes, {}, nullptr};
-  for (const sy::launch& each : variant.launches) {
-    if (each.is_fill) {
-      out.push_back({{"fill", variant.workspace[each.fill_workspace].name}, {"byte", each.fill_byte}});
+  for (const sy::launch& launch : variant.launches) {
+    if (launch.is_fill) {
+      out.push_back({{"fill", variant.workspace[launch.fill_workspace].name}, {"byte", launch.fill_byte}});
       continue;
     }
-    out.push_back({{"kernel", each.kernel},
-                   {"blob", each.blob},
-                   {"grid", evaluate_extent(each.grid, values)},
-                   {"block", evaluate_extent(each.block, values)},
-                   {"shared_bytes", each.shared_bytes.evaluate(values).value}});
+    out.push_back({{"kernel", launch.kernel},
+                   {"blob", launch.blob},
+                   {"grid", evaluate_extent(launch.grid, values)},
+                   {"block", evaluate_extent(launch.block, values)},
+                   {"shared_bytes", launch.shared_bytes.evaluate(values).value}});
   }
   return out;
 }
@@ -55,8 +55,8 @@ std::int64_t workspace_bytes(const explained_call& of) {
   constexpr auto step = static_cast<std::int64_t>(sy::workspace_alignment);
   std::int64_t total = 0;
   if (chosen.variant == sy::no_index) return total;
-  for (const sy::named_expression& each : rules.candidates[chosen.variant].variant->workspace) {
-    const std::int64_t bytes = each.value.evaluate({of.values(), rules.device.attributes, {}, nullptr}).value;
+  for (const sy::named_expression& size : rules.candidates[chosen.variant].variant->workspace) {
+    const std::int64_t bytes = size.value.evaluate({of.values(), rules.device.attributes, {}, nullptr}).value;
     total += (bytes + step - 1) / step * step;
   }
   return total;

@@ -62,40 +62,40 @@ void print_explanation(const explained_call& of, bool all) {
   if (!of.problem.assumed.empty())
     std::printf("assumed: %s\n", sy::text::join(of.problem.assumed, 40).c_str());
   std::printf("\nrules\n");
-  for (const applied_rule& each : trace(of)) {
-    std::printf("  %-10s  %s\n", each.name.c_str(), sy::text::printable(each.outcome).c_str());
+  for (const applied_rule& rule : trace(of)) {
+    std::printf("  %-10s  %s\n", rule.name.c_str(), sy::text::printable(rule.outcome).c_str());
   }
   const ordered_json launches = describe_launches(of);
   if (!launches.empty()) {
     std::printf("\nlaunches, with %lld bytes of workspace\n", static_cast<long long>(workspace_bytes(of)));
   }
-  for (const auto& each : launches) {
-    if (each.contains("fill")) {
-      std::printf("  fill of %s\n", each["fill"].get<std::string>().c_str());
+  for (const auto& launch : launches) {
+    if (launch.contains("fill")) {
+      std::printf("  fill of %s\n", launch["fill"].get<std::string>().c_str());
       continue;
     }
     std::printf("  %s of %s, grid %s, block %s, shared %lld\n",
-                sy::text::printable(each["kernel"].get<std::string>()).c_str(),
-                sy::text::printable(each["blob"].get<std::string>()).c_str(),
-                each["grid"].get<std::string>().c_str(), each["block"].get<std::string>().c_str(),
-                static_cast<long long>(each["shared_bytes"].get<std::int64_t>()));
+                sy::text::printable(launch["kernel"].get<std::string>()).c_str(),
+                sy::text::printable(launch["blob"].get<std::string>()).c_str(),
+                launch["grid"].get<std::string>().c_str(), launch["block"].get<std::string>().c_str(),
+                static_cast<long long>(launch["shared_bytes"].get<std::int64_t>()));
   }
   const std::vector<ranked_candidate> ranked = rank_candidates(of);
-  const bool has_brackets = std::any_of(ranked.begin(), ranked.end(), [](const ranked_candidate& each) {
-    return each.microseconds > 0 && !each.is_compared;
+  const bool has_brackets = std::any_of(ranked.begin(), ranked.end(), [](const ranked_candidate& candidate) {
+    return candidate.microseconds > 0 && !candidate.is_compared;
   });
   std::printf("\ncandidates, with the time that tables give or predict%s\n",
               has_brackets ? "; in parentheses: by rows that did not decide" : "");
   std::size_t other_types = 0;
-  for (const ranked_candidate& each : ranked) {
-    const sy::candidate_report& report = each.report;
+  for (const ranked_candidate& candidate : ranked) {
+    const sy::candidate_report& report = candidate.report;
     if (!report.admissible && report.obstacle.starts_with("serves ") && !all) {
       ++other_types;
       continue;
     }
-    std::printf("  %12s  %-26s %s%s%s\n", format_time(each).c_str(), report.variant.c_str(),
+    std::printf("  %12s  %-26s %s%s%s\n", format_time(candidate).c_str(), report.variant.c_str(),
                 (report.target + (report.config.empty() ? "" : "; " + report.config)).c_str(),
-                each.is_chosen
+                candidate.is_chosen
                     ? (of.is_installed ? "  <- chosen" : "  <- chosen by the tables, not installed")
                 : report.admissible  ? ""
                 : report.passed_over ? "  passed over: "
@@ -151,32 +151,32 @@ void print_explanation_as_json(const explained_call& of) {
       out["choice"]["group"] = why.table_group;
       out["choice"]["row"] = why.table_row;
       out["choice"]["at"] = why.row_at;
-      for (const sy::lost_row& each : why.lost) {
+      for (const sy::lost_row& row : why.lost) {
         out["choice"]["not_used"].push_back(
-            {{"table", each.table}, {"group", each.group}, {"row", each.row}, {"why", each.why}});
+            {{"table", row.table}, {"group", row.group}, {"row", row.row}, {"why", row.why}});
       }
     }
   }
   out["rules"] = ordered_json::array();
-  for (const applied_rule& each : trace(of)) {
-    out["rules"].push_back({{"rule", each.name}, {"outcome", each.outcome}});
+  for (const applied_rule& rule : trace(of)) {
+    out["rules"].push_back({{"rule", rule.name}, {"outcome", rule.outcome}});
   }
   if (of.is_installed) out["workspace_bytes"] = workspace_bytes(of);
   out["launches"] = describe_launches(of);
   out["candidates"] = ordered_json::array();
-  for (const ranked_candidate& each : rank_candidates(of)) {
-    ordered_json candidate{{"variant", each.report.variant},
-                           {"target", each.report.target},
-                           {"config", each.report.config},
-                           {"admissible", each.report.admissible}};
-    if (!each.report.admissible) {
-      candidate["obstacle"] = each.report.obstacle;
-      candidate["passed_over"] = each.report.passed_over;
+  for (const ranked_candidate& ranked : rank_candidates(of)) {
+    ordered_json candidate{{"variant", ranked.report.variant},
+                           {"target", ranked.report.target},
+                           {"config", ranked.report.config},
+                           {"admissible", ranked.report.admissible}};
+    if (!ranked.report.admissible) {
+      candidate["obstacle"] = ranked.report.obstacle;
+      candidate["passed_over"] = ranked.report.passed_over;
     }
-    if (each.microseconds > 0) {
-      candidate["microseconds"] = each.microseconds;
-      candidate["basis"] = to_string(each.basis);
-      candidate["compared"] = each.is_compared;
+    if (ranked.microseconds > 0) {
+      candidate["microseconds"] = ranked.microseconds;
+      candidate["basis"] = to_string(ranked.basis);
+      candidate["compared"] = ranked.is_compared;
     }
     out["candidates"].push_back(std::move(candidate));
   }

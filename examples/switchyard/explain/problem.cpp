@@ -16,15 +16,15 @@ stated_problem read_problem(const known_operator& known, const std::vector<std::
   out.values.resize(op.axes.size());
   std::vector<bool> given(op.axes.size());
   for (const std::string& word : words) {
-    const axis_word each = require_axis_word(op, word);
+    const axis_word named = require_axis_word(op, word);
     out.values.resize(op.axes.size());  // a word may add an axis
     given.resize(op.axes.size());
-    if (given[each.axis]) {
-      throw usage_error{"axis '" + std::string{op.axes[each.axis].name} +
+    if (given[named.axis]) {
+      throw usage_error{"axis '" + std::string{op.axes[named.axis].name} +
                         "' is given twice, the second time in '" + word + "'; give one value"};
     }
-    given[each.axis] = true;
-    out.values[each.axis] = each.value;
+    given[named.axis] = true;
+    out.values[named.axis] = named.value;
   }
   const std::string missing = fill_defaults(known, out.values, given, &out.assumed);
   if (!missing.empty()) {

@@ -102,7 +102,7 @@ namespace {
 [[nodiscard]] std::string describe_uninstalled(const sy::indexed_group& group) {
   const auto missing =
       std::count_if(group.named.begin(), group.named.end(),
-                    [](const sy::named_candidates& each) { return each.candidates.empty(); });
+                    [](const sy::named_candidates& list) { return list.candidates.empty(); });
   if (missing == 0) return {};
   return ", " + std::to_string(missing) + " of whose " + std::to_string(group.named.size()) +
          " variants are not installed for this device,";
@@ -132,9 +132,9 @@ void trace_rows(const explained_call& of, std::vector<applied_rule>& out) {
                                std::to_string(group.row_count()) + " rows)" + describe_uninstalled(group) +
                                " " + outcome});
     if (i != chosen.group) continue;
-    for (const sy::lost_row& each : of.why.lost) {
-      out.push_back({"not used", each.table + " group " + std::to_string(each.group) + " has row " +
-                                     std::to_string(each.row) + " for the same sizes: " + each.why});
+    for (const sy::lost_row& row : of.why.lost) {
+      out.push_back({"not used", row.table + " group " + std::to_string(row.group) + " has row " +
+                                     std::to_string(row.row) + " for the same sizes: " + row.why});
     }
   }
   for (const sy::silent_group& group : rules.silent) {
@@ -159,8 +159,8 @@ void trace_rows(const explained_call& of, std::vector<applied_rule>& out) {
   const auto count = [&](const auto& is_counted) {
     return std::count_if(of.why.candidates.begin(), of.why.candidates.end(), is_counted);
   };
-  const auto serving = count([](const sy::candidate_report& each) { return each.admissible; });
-  const auto passed_over = count([](const sy::candidate_report& each) { return each.passed_over; });
+  const auto serving = count([](const sy::candidate_report& candidate) { return candidate.admissible; });
+  const auto passed_over = count([](const sy::candidate_report& candidate) { return candidate.passed_over; });
   const std::string all = std::to_string(of.why.candidates.size());
   if (!of.is_installed) {
     return "none is installed for this device; its tables name " + all + " variants, " +
@@ -184,7 +184,7 @@ std::vector<applied_rule> trace(const explained_call& of) {
                                                            : forced + " decides"});
   if (rules.is_forced) return out;
   std::size_t applying = 0;
-  for (const sy::candidate_pin& each : rules.pins) applying += each.applies(of.values()) ? 1U : 0U;
+  for (const sy::candidate_pin& pin : rules.pins) applying += pin.applies(of.values()) ? 1U : 0U;
   out.push_back({"pins", std::to_string(applying) + " of " + std::to_string(rules.pins.size()) + " apply" +
                              (chosen.why == sy::reason::pinned ? ": " + of.why.table + " decides"
                               : applying > 0                   ? ", to variants that may not serve"

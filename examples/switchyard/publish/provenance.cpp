@@ -30,7 +30,7 @@ namespace {
 [[nodiscard]] std::string git(const std::filesystem::path& folder, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"git", "-C", folder.string()});
   std::vector<char*> words;
-  for (std::string& each : arguments) words.push_back(each.data());
+  for (std::string& argument : arguments) words.push_back(argument.data());
   words.push_back(nullptr);
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {};

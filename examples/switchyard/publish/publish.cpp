@@ -73,9 +73,9 @@ void run_verify(const publish_arguments& arguments, session& session) {
   const std::vector<std::int64_t> known = store.serials();
   const std::int64_t now = store.current();
   bool has_current = false;
-  for (const std::int64_t each : known) {
-    has_current |= each == now;
-    const std::vector<std::string> found = store.verify(each, key.has_value() ? &*key : nullptr);
+  for (const std::int64_t version : known) {
+    has_current |= version == now;
+    const std::vector<std::string> found = store.verify(version, key.has_value() ? &*key : nullptr);
     wrong.insert(wrong.end(), found.begin(), found.end());
   }
   if (!has_current) wrong.push_back(arguments.store + ": no release is current");
@@ -86,7 +86,7 @@ void run_verify(const publish_arguments& arguments, session& session) {
                             .c_str());
     return;
   }
-  for (const std::string& each : wrong) std::printf("%s\n", switchyard::text::printable(each).c_str());
+  for (const std::string& finding : wrong) std::printf("%s\n", switchyard::text::printable(finding).c_str());
   if (wrong.empty()) std::printf("%zu releases, current: %lld\n", known.size(), static_cast<long long>(now));
 }
 

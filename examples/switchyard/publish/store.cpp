@@ -81,8 +81,8 @@ void move_over(const fs::path& from, const fs::path& to) {
 [[nodiscard]] std::vector<std::string> files_below(const fs::path& folder) {
   std::vector<std::string> out;
   constexpr auto follow = fs::directory_options::follow_directory_symlink;
-  for (const fs::directory_entry& each : fs::recursive_directory_iterator{folder, follow}) {
-    if (each.is_regular_file()) out.push_back(fs::relative(each.path(), folder).string());
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator{folder, follow}) {
+    if (entry.is_regular_file()) out.push_back(fs::relative(entry.path(), folder).string());
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -117,8 +117,8 @@ void move_over(const fs::path& from, const fs::path& to) {
 }
 
 void sync_folders(const fs::path& folder) {
-  for (const fs::directory_entry& each : fs::recursive_directory_iterator{folder}) {
-    if (each.is_directory()) sync_to_disk(each.path());
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator{folder}) {
+    if (entry.is_directory()) sync_to_disk(entry.path());
   }
   sync_to_disk(folder);
 }
@@ -166,8 +166,8 @@ release_store release_store::make(const fs::path& folder) {
 
 std::vector<std::int64_t> release_store::serials() const {
   std::vector<std::int64_t> out;
-  for (const fs::directory_entry& each : fs::directory_iterator{folder_ / "versions"}) {
-    if (const std::int64_t serial = serial_of(each.path().filename().string()); serial > 0)
+  for (const fs::directory_entry& entry : fs::directory_iterator{folder_ / "versions"}) {
+    if (const std::int64_t serial = serial_of(entry.path().filename().string()); serial > 0)
       out.push_back(serial);
   }
   std::sort(out.begin(), out.end());
@@ -224,8 +224,8 @@ std::int64_t release_store::roll_back(std::int64_t serial, const signing_key* ke
   const std::int64_t now = current();
   const std::vector<std::int64_t> known = serials();
   if (serial == 0) {
-    for (const std::int64_t each : known) {
-      if (each < now) serial = each;
+    for (const std::int64_t version : known) {
+      if (version < now) serial = version;
     }
     if (serial == 0)
       fail_store(folder_, "has no release before the current one (" + std::to_string(now) + ")");
@@ -299,14 +299,14 @@ void release_store::make_current(std::int64_t serial) const {
 void release_store::clean() const {
   for (const fs::path& folder : {folder_, folder_ / "versions"}) {
     std::vector<fs::path> left;
-    for (const fs::directory_entry& each : fs::directory_iterator{folder}) {
-      const std::string name = each.path().filename().string();
+    for (const fs::directory_entry& entry : fs::directory_iterator{folder}) {
+      const std::string name = entry.path().filename().string();
       if (name.starts_with(".partial-") || name.starts_with(".current-") || name.starts_with(".removed-"))
-        left.push_back(each.path());
+        left.push_back(entry.path());
     }
-    for (const fs::path& each : left) {
+    for (const fs::path& path : left) {
       std::error_code ignored;  // the next writer tries again
-      fs::remove_all(each, ignored);
+      fs::remove_all(path, ignored);
     }
   }
 }
@@ -315,12 +315,12 @@ void release_store::prune(std::size_t keep, std::int64_t before) const {
   const std::vector<std::int64_t> known = serials();
   const std::int64_t now = current();
   std::size_t count = known.size();
-  for (const std::int64_t each : known) {
+  for (const std::int64_t version : known) {
     if (count <= keep) return;
-    if (each == now || each == before) continue;
+    if (version == now || version == before) continue;
     // Renamed first, so that no half of a release has a serial number.
     const fs::path gone = partial_name(folder_ / "versions", "removed");
-    move_over(folder_of(each), gone);
+    move_over(folder_of(version), gone);
     std::error_code ignored;  // the next writer tries again
     fs::remove_all(gone, ignored);
     --count;

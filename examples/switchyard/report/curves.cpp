@@ -46,11 +46,11 @@ std::string group_pages::roofline() const {
   double high_x = low_x;
   double low_y = points[0].rate;
   double high_y = low_y;
-  for (const point& each : points) {
-    low_x = std::min(low_x, each.intensity);
-    high_x = std::max(high_x, each.intensity);
-    low_y = std::min(low_y, each.rate);
-    high_y = std::max(high_y, each.rate);
+  for (const point& shown : points) {
+    low_x = std::min(low_x, shown.intensity);
+    high_x = std::max(high_x, shown.intensity);
+    low_y = std::min(low_y, shown.rate);
+    high_y = std::max(high_y, shown.rate);
   }
   low_x /= 1.5, high_x *= 1.5, low_y /= 1.5, high_y *= 2;
   const double width = 360;
@@ -79,9 +79,9 @@ std::string group_pages::roofline() const {
       out.text(left + width, top + height + 34, format("dashed: %.2f TB/s of the memory", bandwidth), "end");
     }
   }
-  for (const point& each : points) {
-    out.circle(at_x(each.intensity), at_y(each.rate), 3.5,
-               plot::colour(rank_.place[rows_.row_times(each.row).front().variant]), describe(each.row));
+  for (const point& shown : points) {
+    out.circle(at_x(shown.intensity), at_y(shown.rate), 3.5,
+               plot::colour(rank_.place[rows_.row_times(shown.row).front().variant]), describe(shown.row));
   }
   return out.finish();
 }
@@ -114,9 +114,9 @@ std::string group_pages::variant_plot() const {
     std::vector<double> gain(rows_.ids.size());
     for (std::size_t row = 0; row < reached.size(); ++row) {
       const auto times = rows_.row_times(row);
-      for (const sy::measured_time& each : times) {
-        const double share = microseconds_of(each) / microseconds_of(times.front());
-        if (share < reached[row]) gain[each.variant] += std::log(reached[row] / share);
+      for (const sy::measured_time& time : times) {
+        const double share = microseconds_of(time) / microseconds_of(times.front());
+        if (share < reached[row]) gain[time.variant] += std::log(reached[row] / share);
       }
     }
     std::size_t best = 0;

@@ -45,9 +45,9 @@ namespace {
 
 std::string format_group_type(const sy::operator_description& op, const sy::row_group& group) {
   std::string out;
-  for (const sy::axis_value& each : group.type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[each.axis].name} + "=" +
-           sy::format_value(op.axes[each.axis], each.value);
+  for (const sy::axis_value& value : group.type) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
+           sy::format_value(op.axes[value.axis], value.value);
   }
   return out.empty() ? "any type" : out;
 }

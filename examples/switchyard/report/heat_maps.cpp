@@ -93,9 +93,9 @@ std::string group_pages::heat_map(std::size_t x, std::size_t y, const std::vecto
     xs.push_back(across);
     ys.push_back(up);
   }
-  for (auto* each : {&xs, &ys}) {
-    std::sort(each->begin(), each->end());
-    each->erase(std::unique(each->begin(), each->end()), each->end());
+  for (auto* values : {&xs, &ys}) {
+    std::sort(values->begin(), values->end());
+    values->erase(std::unique(values->begin(), values->end()), values->end());
   }
   const double cell = std::clamp(560.0 / static_cast<double>(xs.size()), 7.0, 30.0);
   const double left = 62;

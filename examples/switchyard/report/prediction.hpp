@@ -39,7 +39,7 @@ struct prediction_quality {
   }
   [[nodiscard]] double mean() const {
     double sum = 0;
-    for (const double each : regrets) sum += std::log(each);
+    for (const double regret : regrets) sum += std::log(regret);
     return regrets.empty() ? 1 : std::exp(sum / static_cast<double>(regrets.size()));
   }
   [[nodiscard]] double quantile(double share) const {

@@ -107,14 +107,14 @@ void run(const report_arguments& arguments, const session& session) {
       body += escaped(describe_measurement(table.measured[run]));
     }
     body += "</p>\n";
-    for (const sy::denial& each : table.content.denials) {
-      body += "<p>Denied: <code>" + escaped(each.variant) + "</code> " + escaped(each.reason) + "</p>\n";
+    for (const sy::denial& denial : table.content.denials) {
+      body += "<p>Denied: <code>" + escaped(denial.variant) + "</code> " + escaped(denial.reason) + "</p>\n";
     }
     const auto variants =
         named_variants({&table}, *installed_rules(catalog, table.op(), table.content.device));
     sum.variants = variants->variants.size();
-    for (const sy::variant& each : variants->variants) {
-      if (!each.cost.text.empty()) ++sum.costs;
+    for (const sy::variant& variant : variants->variants) {
+      if (!variant.cost.text.empty()) ++sum.costs;
     }
     body += format(
         "<p class=\"note\">Times are carried between rows by the costs that installed manifests state for "

@@ -23,8 +23,8 @@ namespace {
   std::map<std::uint32_t, std::int64_t> sizes;
   for (std::size_t i = 0; i < group.axes.size(); ++i) sizes[group.axes[i]] = group.coordinates(row)[i];
   std::string out = group.timed ? "times" : "winners";
-  for (const sy::axis_value& each : group.type)
-    out += " " + std::to_string(each.axis) + "=" + std::to_string(each.value);
+  for (const sy::axis_value& value : group.type)
+    out += " " + std::to_string(value.axis) + "=" + std::to_string(value.value);
   out += ",";
   for (const auto& [axis, size] : sizes) out += " " + std::to_string(axis) + "=" + std::to_string(size);
   return out;
@@ -37,22 +37,22 @@ namespace {
 /// What a row says: each variant's time and blob, which variant it prefers, and how sure it is.
 [[nodiscard]] std::string content_of(const sy::row_group& group, std::size_t row) {
   std::vector<std::string> times;
-  for (const sy::measured_time& each : group.row_times(row)) {
-    const std::string blob = each.variant < group.blobs.size() ? group.blobs[each.variant] : std::string{};
-    times.push_back(group.ids[each.variant] + "\n" + bits_of(each.microseconds) + "\n" + blob + "\n");
+  for (const sy::measured_time& time : group.row_times(row)) {
+    const std::string blob = time.variant < group.blobs.size() ? group.blobs[time.variant] : std::string{};
+    times.push_back(group.ids[time.variant] + "\n" + bits_of(time.microseconds) + "\n" + blob + "\n");
   }
   std::string out = times.front() + bits_of(static_cast<float>(group.row_uncertainty(row))) + "\n";
   std::sort(times.begin(), times.end());
-  for (const std::string& each : times) out += each;
+  for (const std::string& line : times) out += line;
   return out;
 }
 
 [[nodiscard]] bool contains(const std::vector<sy::measured_values>& whole,
                             const std::vector<sy::measured_values>& part) {
-  return std::all_of(part.begin(), part.end(), [&whole](const sy::measured_values& each) {
-    return std::any_of(whole.begin(), whole.end(), [&each](const sy::measured_values& has) {
-      return has.axis == each.axis &&
-             std::includes(has.values.begin(), has.values.end(), each.values.begin(), each.values.end());
+  return std::all_of(part.begin(), part.end(), [&whole](const sy::measured_values& values) {
+    return std::any_of(whole.begin(), whole.end(), [&values](const sy::measured_values& has) {
+      return has.axis == values.axis &&
+             std::includes(has.values.begin(), has.values.end(), values.values.begin(), values.values.end());
     });
   });
 }
@@ -77,10 +77,10 @@ bool contains(const table_file& whole, const named_rows& its_rows, const table_f
     return std::any_of(whole.measured.begin(), whole.measured.end(),
                        [&run](const auto& has) { return is_same_run(has, run); });
   });
-  return has_runs && std::all_of(part_rows.begin(), part_rows.end(), [&its_rows](const auto& each) {
-           const auto found = its_rows.find(each.first);
-           return found != its_rows.end() && found->second.content == each.second.content &&
-                  contains(found->second.group->measured_with, each.second.group->measured_with);
+  return has_runs && std::all_of(part_rows.begin(), part_rows.end(), [&its_rows](const auto& row) {
+           const auto found = its_rows.find(row.first);
+           return found != its_rows.end() && found->second.content == row.second.content &&
+                  contains(found->second.group->measured_with, row.second.group->measured_with);
          });
 }
 

@@ -87,11 +87,11 @@ constexpr std::array<row_cost, 8> row_costs{{{"gated_activation", 3, 0, 6},
 
 cost cost_of(const sy::operator_description& op, sy::problem_view problem) {
   const reader at{op, problem};
-  for (const row_cost& each : row_costs) {
-    if (each.name != op.name) continue;
+  for (const row_cost& cost : row_costs) {
+    if (cost.name != op.name) continue;
     const double elements = at("rows") * at("columns");
-    const double passes = each.passes + (at.is("with_residual") ? each.residual_passes : 0);
-    return {elements * passes * at.element(), elements * each.operations};
+    const double passes = cost.passes + (at.is("with_residual") ? cost.residual_passes : 0);
+    return {elements * passes * at.element(), elements * cost.operations};
   }
   if (op.name == "rotary") {
     const double elements = at("batch") * at("seqlen") * (at("heads") + at("heads_kv")) * at("head_dim");

@@ -70,7 +70,7 @@ using rows_by_shape = std::map<std::vector<std::pair<std::uint32_t, std::int64_t
   for (const sy::row_group& group : of.groups) {
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       std::vector<std::pair<std::uint32_t, std::int64_t>> key;
-      for (const sy::axis_value& each : group.type) key.emplace_back(each.axis, each.value);
+      for (const sy::axis_value& value : group.type) key.emplace_back(value.axis, value.value);
       for (std::size_t i = 0; i < group.axes.size(); ++i) {
         key.emplace_back(group.axes[i], group.coordinates(row)[i]);
       }
@@ -127,12 +127,12 @@ class comparison {
 
   [[nodiscard]] const std::vector<shape>& shapes() const noexcept { return shapes_; }
   [[nodiscard]] std::size_t count(verdict kind) const {
-    return static_cast<std::size_t>(std::count_if(shapes_.begin(), shapes_.end(),
-                                                  [kind](const shape& each) { return each.kind == kind; }));
+    return static_cast<std::size_t>(std::count_if(
+        shapes_.begin(), shapes_.end(), [kind](const shape& compared) { return compared.kind == kind; }));
   }
   [[nodiscard]] std::size_t flips() const {
-    return static_cast<std::size_t>(
-        std::count_if(shapes_.begin(), shapes_.end(), [](const shape& each) { return each.flipped; }));
+    return static_cast<std::size_t>(std::count_if(shapes_.begin(), shapes_.end(),
+                                                  [](const shape& compared) { return compared.flipped; }));
   }
   [[nodiscard]] std::size_t shared() const noexcept { return shared_; }
   /// New over old time of the best variant, over the shapes of both; 1 without any.
@@ -188,18 +188,20 @@ class comparison {
   double log_ratio_ = 0;
 };
 
-void print_shape(const shape& each) {
-  std::printf("%-8s %s: ", verdict_names[static_cast<std::size_t>(each.kind)].data(), each.text.c_str());
-  if (each.us_before == 0) {
-    std::printf("%.4g us, %s\n", each.us_after, each.winner_after.c_str());
+void print_shape(const shape& compared) {
+  std::printf("%-8s %s: ", verdict_names[static_cast<std::size_t>(compared.kind)].data(),
+              compared.text.c_str());
+  if (compared.us_before == 0) {
+    std::printf("%.4g us, %s\n", compared.us_after, compared.winner_after.c_str());
     return;
   }
-  std::printf("%.4g us", each.us_before);
-  if (each.us_after > 0) {
-    std::printf(" -> %.4g us (%+.1f %%)", each.us_after, 100 * (each.us_after / each.us_before - 1));
+  std::printf("%.4g us", compared.us_before);
+  if (compared.us_after > 0) {
+    std::printf(" -> %.4g us (%+.1f %%)", compared.us_after,
+                100 * (compared.us_after / compared.us_before - 1));
   }
-  std::printf(", %s", each.winner_before.c_str());
-  if (each.flipped) std::printf(" -> %s", each.winner_after.c_str());
+  std::printf(", %s", compared.winner_before.c_str());
+  if (compared.flipped) std::printf(" -> %s", compared.winner_after.c_str());
   std::printf("\n");
 }
 
@@ -227,13 +229,14 @@ void print_json(const comparison& found, const diff_arguments& arguments, int st
   add_measured_to(document, "old_measured", before);
   add_measured_to(document, "new_measured", after);
   document["shapes"] = ordered_json::array();
-  for (const shape& each : found.shapes()) {
-    if (each.kind == verdict::same && !arguments.all) continue;
-    ordered_json entry{{"verdict", verdict_names[static_cast<std::size_t>(each.kind)]}, {"shape", each.text}};
-    if (!each.winner_before.empty()) entry["old_winner"] = each.winner_before;
-    if (!each.winner_after.empty()) entry["new_winner"] = each.winner_after;
-    if (each.us_before > 0) entry["old_us"] = each.us_before;
-    if (each.us_after > 0) entry["new_us"] = each.us_after;
+  for (const shape& compared : found.shapes()) {
+    if (compared.kind == verdict::same && !arguments.all) continue;
+    ordered_json entry{{"verdict", verdict_names[static_cast<std::size_t>(compared.kind)]},
+                       {"shape", compared.text}};
+    if (!compared.winner_before.empty()) entry["old_winner"] = compared.winner_before;
+    if (!compared.winner_after.empty()) entry["new_winner"] = compared.winner_after;
+    if (compared.us_before > 0) entry["old_us"] = compared.us_before;
+    if (compared.us_after > 0) entry["new_us"] = compared.us_after;
     document["shapes"].push_back(std::move(entry));
   }
   std::printf("%s\n", document.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
@@ -263,8 +266,8 @@ void run(const diff_arguments& arguments, session& session) {
   }
   print_measured("old", before);
   print_measured("new", after);
-  for (const shape& each : found.shapes()) {
-    if (each.kind != verdict::same || arguments.all) print_shape(each);
+  for (const shape& compared : found.shapes()) {
+    if (compared.kind != verdict::same || arguments.all) print_shape(compared);
   }
   std::printf(
       "%s on %s: of %zu shapes in both, %zu are slower, %zu faster (by more than %.4g %%), %zu have another "

@@ -76,7 +76,7 @@ class phrase_list {
   if (of.mhz.known()) add("clocks " + range_text(of.mhz) + " MHz");
   if (of.memory_mhz.known()) add("memory " + range_text(of.memory_mhz) + " MHz");
   if (of.celsius.known()) add(range_text(of.celsius) + " C");
-  for (const std::string& each : of.limited_by) add("at times limited by " + each);
+  for (const std::string& limit : of.limited_by) add("at times limited by " + limit);
   return out;
 }
 
@@ -151,9 +151,9 @@ void join(sy::measurement& into, const sy::measurement& part) {
   into.clocks.mhz.add(part.clocks.mhz);
   into.clocks.memory_mhz.add(part.clocks.memory_mhz);
   into.clocks.celsius.add(part.clocks.celsius);
-  for (const std::string& each : part.clocks.limited_by) {
+  for (const std::string& limit : part.clocks.limited_by) {
     auto& limits = into.clocks.limited_by;
-    if (std::find(limits.begin(), limits.end(), each) == limits.end()) limits.push_back(each);
+    if (std::find(limits.begin(), limits.end(), limit) == limits.end()) limits.push_back(limit);
   }
   into.checks.whole += part.checks.whole;
   into.checks.rows += part.checks.rows;
@@ -166,7 +166,7 @@ std::vector<sy::measurement> join_runs(
   std::vector<sy::measurement> out;
   std::vector<std::set<std::string>> rows_of;  // of each run, while the tables' last ones are joined
   const auto find = [&out](const sy::measurement& run) {
-    return std::find_if(out.begin(), out.end(), [&](const auto& each) { return is_same_run(each, run); });
+    return std::find_if(out.begin(), out.end(), [&](const auto& known) { return is_same_run(known, run); });
   };
   for (const auto& [runs, rows] : tables) {
     if (runs.empty()) continue;
@@ -203,7 +203,7 @@ std::vector<sy::measurement> join_runs(
 }
 
 void finish_runs(std::vector<sy::measurement>& runs, std::size_t rows) {
-  for (sy::measurement& each : runs) each.rows = std::min(each.rows, static_cast<std::int64_t>(rows));
+  for (sy::measurement& run : runs) run.rows = std::min(run.rows, static_cast<std::int64_t>(rows));
   if (runs.size() == 1) runs.front().rows = 0;
 }
 

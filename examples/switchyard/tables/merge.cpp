@@ -90,7 +90,7 @@ struct merge_counts {
 [[nodiscard]] std::vector<std::string> drop_contained(std::vector<table_file>& shards, bool newest) {
   std::vector<std::string> out;
   std::vector<named_rows> rows;
-  for (const table_file& each : shards) rows.push_back(name_rows(each));
+  for (const table_file& shard : shards) rows.push_back(name_rows(shard));
   std::vector<bool> is_gone(shards.size());
   for (std::size_t part = 0; part < shards.size(); ++part) {
     for (std::size_t whole = 0; whole < shards.size() && !is_gone[part]; ++whole) {
@@ -132,8 +132,8 @@ class gathered_group {
 
   void add(const sy::row_group& from, const std::string& path, merge_counts& counted) {
     for (std::size_t i = 0; i < from.ids.size(); ++i) add_blob(from, i, path, counted);
-    for (const sy::measured_values& each : from.measured_with)
-      sy::add_measured(measured_with_, each.axis, each.values);
+    for (const sy::measured_values& values : from.measured_with)
+      sy::add_measured(measured_with_, values.axis, values.values);
     for (std::size_t row = 0; row < from.row_count(); ++row) {
       std::vector<std::int64_t> at;
       for (const std::uint32_t axis : axes_) {
@@ -150,8 +150,8 @@ class gathered_group {
       const auto fastest = std::min_element(measured.begin(), measured.end(), faster);
       const bool prefers = measured.front().microseconds > fastest->microseconds;
       into.preferred = prefers ? from.ids[measured.front().variant] : std::string{};
-      for (const sy::measured_time& each : measured) {
-        into.times[from.ids[each.variant]].push_back(static_cast<double>(each.microseconds));
+      for (const sy::measured_time& time : measured) {
+        into.times[from.ids[time.variant]].push_back(static_cast<double>(time.microseconds));
       }
     }
   }
@@ -187,8 +187,8 @@ class gathered_group {
       // The newest table's preference among variants that cannot be told apart, where that still holds.
       const double reach = sy::tune::tied_up_to(first->microseconds, row.uncertainty);
       const auto preferred = std::find_if(
-          first, out.times.end(), [&out, &wanted = row.preferred, reach](const sy::measured_time& each) {
-            return out.ids[each.variant] == wanted && static_cast<double>(each.microseconds) <= reach;
+          first, out.times.end(), [&out, &wanted = row.preferred, reach](const sy::measured_time& time) {
+            return out.ids[time.variant] == wanted && static_cast<double>(time.microseconds) <= reach;
           });
       if (preferred != out.times.end()) std::rotate(first, preferred, preferred + 1);
       if (row.uncertainty > 0) {
@@ -253,12 +253,12 @@ class gathered_group {
 
 /// Denials of all shards, each once; of equal ones the reason of the first.
 void unite_denials(sy::table& into, const sy::table& from) {
-  for (const sy::denial& each : from.denials) {
+  for (const sy::denial& denial : from.denials) {
     const bool known =
-        std::any_of(into.denials.begin(), into.denials.end(), [&each](const sy::denial& other) {
-          return other.variant == each.variant && other.type == each.type;
+        std::any_of(into.denials.begin(), into.denials.end(), [&denial](const sy::denial& other) {
+          return other.variant == denial.variant && other.type == denial.type;
         });
-    if (!known) into.denials.push_back(each);
+    if (!known) into.denials.push_back(denial);
   }
 }
 
@@ -269,13 +269,13 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
                                             return x.axis == y.axis && x.first == y.first && x.last == y.last;
                                           });
   };
-  for (const sy::pin& each : from.pins) {
+  for (const sy::pin& pin : from.pins) {
     const auto other = std::find_if(into.pins.begin(), into.pins.end(),
-                                    [&](const sy::pin& has) { return same_place(has, each); });
+                                    [&](const sy::pin& has) { return same_place(has, pin); });
     if (other == into.pins.end()) {
-      into.pins.push_back(each);
-    } else if (other->variant != each.variant) {
-      refuse(sy::error_code::invalid_entry, from.path + ": /pin: pins '" + each.variant +
+      into.pins.push_back(pin);
+    } else if (other->variant != pin.variant) {
+      refuse(sy::error_code::invalid_entry, from.path + ": /pin: pins '" + pin.variant +
                                                 "' where another table of '" + std::string{op.name} +
                                                 "' pins '" + other->variant + "'; remove one of the pins");
     }
@@ -288,10 +288,10 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
                                                       const merge_counts& counted) {
   if (shards.size() == 1) return shards.front().measured;
   std::vector<std::pair<std::vector<sy::measurement>, std::set<std::string>>> tables;
-  for (const table_file& each : shards) {
+  for (const table_file& shard : shards) {
     std::set<std::string> names;
-    for (const auto& [name, row] : name_rows(each)) names.insert(name);
-    tables.emplace_back(each.measured, std::move(names));
+    for (const auto& [name, row] : name_rows(shard)) names.insert(name);
+    tables.emplace_back(shard.measured, std::move(names));
   }
   std::vector<sy::measurement> out = join_runs(tables);
   if (out.empty()) out.emplace_back();
@@ -312,7 +312,7 @@ void run(const merge_arguments& arguments, const session& session) {
   merged.device = shards.front().content.device;
   merged.match = shards.front().content.match;
   merged.other_devices = std::all_of(shards.begin(), shards.end(),
-                                     [](const table_file& each) { return each.content.other_devices; });
+                                     [](const table_file& shard) { return shard.content.other_devices; });
   for (const table_file& shard : shards) {
     unite_denials(merged, shard.content);
     unite_pins(op, merged, shard.content);
@@ -321,18 +321,18 @@ void run(const merge_arguments& arguments, const session& session) {
   merge_counts counted;
   std::vector<gathered_group> groups;
   for (const table_file& shard : shards) {
-    for (const sy::row_group& each : shard.content.groups) {
+    for (const sy::row_group& group : shard.content.groups) {
       auto into = std::find_if(groups.begin(), groups.end(),
-                               [&each](const gathered_group& has) { return has.is(each); });
+                               [&group](const gathered_group& has) { return has.is(group); });
       if (into == groups.end()) {
-        groups.emplace_back(op, each, arguments);
+        groups.emplace_back(op, group, arguments);
         into = groups.end() - 1;
       }
-      into->add(each, shard.content.path, counted);
+      into->add(group, shard.content.path, counted);
     }
   }
-  for (const gathered_group& each : groups) {
-    sy::row_group finished = each.finish(counted, !arguments.without_blobs);
+  for (const gathered_group& group : groups) {
+    sy::row_group finished = group.finish(counted, !arguments.without_blobs);
     if (finished.row_count() > 0) merged.groups.push_back(std::move(finished));
   }
   sy::write_file(arguments.output,
@@ -358,7 +358,7 @@ void run(const merge_arguments& arguments, const session& session) {
               arguments.output.c_str(), counted.rows, merged.groups.size(), merged.denials.size(),
               merged.pins.size(), shards.size(), merged.operator_name.c_str(),
               merged.device.name.empty() ? "any device" : merged.device.name.c_str());
-  for (const std::string& each : dropped) std::printf("%s\n", each.c_str());
+  for (const std::string& line : dropped) std::printf("%s\n", line.c_str());
   if (counted.repeated > 0) {
     std::printf("%zu rows were measured more than once: %s", counted.repeated,
                 newest ? "the newest row is used" : "each variant's median is used");

@@ -17,7 +17,7 @@ sy::selector tables_only(const sy::selector& rules) {
 
 prediction predict(const sy::selector& of_tables, std::uint32_t candidate, sy::problem_view problem) {
   std::vector<std::atomic<bool>> unusable(of_tables.candidates.size());
-  for (auto& each : unusable) each.store(true, std::memory_order_relaxed);
+  for (auto& flag : unusable) flag.store(true, std::memory_order_relaxed);
   unusable[candidate].store(false, std::memory_order_relaxed);
   const sy::choice alone = of_tables.select(problem, unusable);
   return {static_cast<double>(alone.microseconds), alone.why};

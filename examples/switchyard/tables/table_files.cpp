@@ -30,7 +30,8 @@ table_file read_table_file(const std::string& path) {
   out.known = &operator_of(name.string(), document);
   sy::warnings warned;
   out.content = sy::parse_table(text, path, out.op(), warned);
-  for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
+  for (const std::string& message : warned.messages)
+    std::fprintf(stderr, "switchyard: %s\n", message.c_str());
   if (warned.left_out > 0) {
     std::fprintf(stderr, "switchyard: %s: and %zu more invalid entries\n", path.c_str(), warned.left_out);
   }
@@ -49,7 +50,8 @@ void learn_operators(const std::vector<std::string>& paths) {
 
 table_file read_measured_table(const std::string& path) {
   table_file out = read_table_file(path);
-  const std::size_t without = std::erase_if(out.content.groups, [](const auto& each) { return !each.timed; });
+  const std::size_t without =
+      std::erase_if(out.content.groups, [](const auto& group) { return !group.timed; });
   if (without > 0) {
     std::fprintf(stderr, "switchyard: %s: %zu groups list winners without times; they are left out\n",
                  path.c_str(), without);
@@ -60,7 +62,7 @@ table_file read_measured_table(const std::string& path) {
 std::vector<std::int64_t> problem_of_row(const sy::operator_description& op, const sy::row_group& group,
                                          std::size_t row) {
   std::vector<std::int64_t> out(op.axes.size());
-  for (const sy::axis_value& each : group.type) out[each.axis] = each.value;
+  for (const sy::axis_value& value : group.type) out[value.axis] = value.value;
   for (std::size_t i = 0; i < group.axes.size(); ++i) out[group.axes[i]] = group.coordinates(row)[i];
   return out;
 }
@@ -71,7 +73,7 @@ std::string format_row(const sy::operator_description& op, const sy::row_group& 
     out += (out.empty() ? "" : " ") + std::string{op.axes[axis].name} + "=" +
            sy::format_value(op.axes[axis], value);
   };
-  for (const sy::axis_value& each : group.type) add(each.axis, each.value);
+  for (const sy::axis_value& value : group.type) add(value.axis, value.value);
   for (std::size_t i = 0; i < group.axes.size(); ++i) add(group.axes[i], group.coordinates(row)[i]);
   return out;
 }
@@ -84,21 +86,22 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
   out->target = {first.content.device.backend, first.content.device.arch};
   // Tables may name very many.
   std::unordered_map<std::string_view, std::vector<const sy::variant*>> costs;
-  for (const sy::candidate& each : installed.candidates) costs[each.variant->id].push_back(each.variant);
+  for (const sy::candidate& candidate : installed.candidates)
+    costs[candidate.variant->id].push_back(candidate.variant);
   std::unordered_set<std::string> known;
   const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
     std::string key = id;
-    for (const sy::axis_value& each : type)
-      key += "\n" + std::to_string(each.axis) + "=" + std::to_string(each.value);
+    for (const sy::axis_value& value : type)
+      key += "\n" + std::to_string(value.axis) + "=" + std::to_string(value.value);
     if (!known.insert(std::move(key)).second) return;
     sy::variant& variant = out->variants.emplace_back();
     variant.id = id;
     variant.type = type;
     const auto candidates = costs.find(id);
     if (candidates == costs.end()) return;
-    for (const sy::variant* const each : candidates->second) {
-      if (contradict(each->type, type)) continue;
-      variant.cost = each->cost;
+    for (const sy::variant* const other : candidates->second) {
+      if (contradict(other->type, type)) continue;
+      variant.cost = other->cost;
       return;
     }
   };
@@ -131,8 +134,8 @@ std::shared_ptr<const sy::selector> rules_of(const table_file& table,
 }
 
 double time_of(const sy::row_group& group, std::size_t row, const std::string& id) {
-  for (const sy::measured_time& each : group.row_times(row)) {
-    if (group.ids[each.variant] == id) return static_cast<double>(each.microseconds);
+  for (const sy::measured_time& time : group.row_times(row)) {
+    if (group.ids[time.variant] == id) return static_cast<double>(time.microseconds);
   }
   return 0;
 }

@@ -26,8 +26,8 @@ constexpr const char* schema = "switchyard.tuning/1";
 [[nodiscard]] std::string bad_key(const std::string& variant, const std::string& blob,
                                   const std::vector<sy::axis_value>& type) {
   std::string out = variant + "\n" + blob;
-  for (const sy::axis_value& each : type)
-    out += "\n" + std::to_string(each.axis) + "=" + std::to_string(each.value);
+  for (const sy::axis_value& value : type)
+    out += "\n" + std::to_string(value.axis) + "=" + std::to_string(value.value);
   return out;
 }
 
@@ -112,14 +112,14 @@ void journal::take(const json& line) {
     return sy::with_current_names(op_, line.at(key).get<std::string>());
   };
   if (line.contains("bad")) {
-    bad_variant each{line.at("bad").get<std::string>(),
-                     line.at("blob").get<std::string>(),
-                     {},
-                     line.at("reason").get<std::string>(),
-                     problem_of("problem")};
+    bad_variant bad{line.at("bad").get<std::string>(),
+                    line.at("blob").get<std::string>(),
+                    {},
+                    line.at("reason").get<std::string>(),
+                    problem_of("problem")};
     for (const json& axis : line.at("type"))
-      each.type.push_back({axis.at(0).get<std::uint32_t>(), axis.at(1).get<std::int64_t>()});
-    bad_.insert_or_assign(bad_key(each.variant, each.blob, each.type), std::move(each));
+      bad.type.push_back({axis.at(0).get<std::uint32_t>(), axis.at(1).get<std::int64_t>()});
+    bad_.insert_or_assign(bad_key(bad.variant, bad.blob, bad.type), std::move(bad));
   } else if (line.contains("forget_bad")) {
     bad_.clear();
   } else if (line.contains("finished")) {
@@ -130,15 +130,15 @@ void journal::take(const json& line) {
   } else if (line.contains("done")) {
     done_[problem_of("done")] = true;
   } else if (line.contains("us")) {
-    journal_time each;
-    each.time.microseconds = line.at("us").get<double>();
-    each.time.low = line.at("low").get<double>();
-    each.time.high = line.at("high").get<double>();
-    each.time.spread = line.at("spread").get<double>();
-    each.time.samples = line.at("samples").get<std::size_t>();
-    each.final = line.at("final").get<bool>();
+    journal_time timed;
+    timed.time.microseconds = line.at("us").get<double>();
+    timed.time.low = line.at("low").get<double>();
+    timed.time.high = line.at("high").get<double>();
+    timed.time.spread = line.at("spread").get<double>();
+    timed.time.samples = line.at("samples").get<std::size_t>();
+    timed.final = line.at("final").get<bool>();
     times_[problem_of("problem")]
-          [line.at("variant").get<std::string>() + "\n" + line.at("blob").get<std::string>()] = each;
+          [line.at("variant").get<std::string>() + "\n" + line.at("blob").get<std::string>()] = timed;
   }
 }
 
@@ -185,7 +185,7 @@ void journal::drop(const std::string& problem) {
 std::vector<bad_variant> journal::bad() const {
   const std::scoped_lock lock{mutex_};
   std::vector<bad_variant> out;
-  for (const auto& [key, each] : bad_) out.push_back(each);
+  for (const auto& [key, bad] : bad_) out.push_back(bad);
   return out;
 }
 
@@ -197,16 +197,16 @@ std::optional<bad_variant> journal::find_bad(const std::string& variant, const s
   return found->second;
 }
 
-void journal::add_bad(const bad_variant& each) {
+void journal::add_bad(const bad_variant& bad) {
   json type = json::array();
-  for (const sy::axis_value& axis : each.type) type.push_back({axis.axis, axis.value});
+  for (const sy::axis_value& axis : bad.type) type.push_back({axis.axis, axis.value});
   const std::scoped_lock lock{mutex_};
-  append({{"bad", each.variant},
-          {"blob", each.blob},
+  append({{"bad", bad.variant},
+          {"blob", bad.blob},
           {"type", type},
-          {"reason", each.reason},
-          {"problem", each.problem}});
-  bad_.insert_or_assign(bad_key(each.variant, each.blob, each.type), each);
+          {"reason", bad.reason},
+          {"problem", bad.problem}});
+  bad_.insert_or_assign(bad_key(bad.variant, bad.blob, bad.type), bad);
 }
 
 void journal::forget_bad() {

@@ -54,7 +54,7 @@ class journal {
   [[nodiscard]] std::vector<bad_variant> bad() const;
   [[nodiscard]] std::optional<bad_variant> find_bad(const std::string& variant, const std::string& blob,
                                                     const std::vector<switchyard::axis_value>& type) const;
-  void add_bad(const bad_variant& each);
+  void add_bad(const bad_variant& bad);
   void forget_bad();
 
   /// Whether this run has put the problem's row into the table, or given it up.

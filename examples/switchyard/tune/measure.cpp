@@ -110,14 +110,14 @@ void measuring_worker::set_up() {
   const auto axis_of = [&](std::size_t axis) {
     return axis < own ? static_cast<std::uint32_t>(axis) : require_axis(op_, added.at(axis - own));
   };
-  for (const std::string& each : added) static_cast<void>(require_axis(op_, each));
+  for (const std::string& axis : added) static_cast<void>(require_axis(op_, axis));
   full_.assign(op_.axes.size(), 0);
   for (std::size_t i = 0; i < values.size(); ++i) full_.at(axis_of(i)) = values[i];
   checks_ = extent_of(answer.at("checked"));
   serving_.clear();
-  for (const json& each : answer.at("variants")) {
-    serving next{each.at("id").get<std::string>(), each.at("blob").get<std::string>(), {}};
-    for (const json& axis : each.at("type"))
+  for (const json& entry : answer.at("variants")) {
+    serving next{entry.at("id").get<std::string>(), entry.at("blob").get<std::string>(), {}};
+    for (const json& axis : entry.at("type"))
       next.type.push_back({axis_of(axis.at(0).get<std::uint32_t>()), axis.at(1).get<std::int64_t>()});
     std::sort(next.type.begin(), next.type.end(),
               [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
@@ -145,8 +145,8 @@ bool measuring_worker::trusts(const serving& variant) const {
 /// Tells a variant from its namesakes of other types.
 std::string measuring_worker::key_of(const serving& variant) const {
   std::string out = variant.id + " " + variant.blob;
-  for (const sy::axis_value& each : problem_->type)
-    out += " " + std::to_string(each.axis) + "=" + std::to_string(each.value);
+  for (const sy::axis_value& value : problem_->type)
+    out += " " + std::to_string(value.axis) + "=" + std::to_string(value.value);
   return out;
 }
 

@@ -33,12 +33,12 @@ std::string tune_outcome::text() const {
   out += "\n";
   if (!left_out.empty()) {
     out += std::to_string(left_out.size()) + " problems were left out:\n";
-    for (const std::string& each : left_out) out += "  " + each + "\n";
+    for (const std::string& line : left_out) out += "  " + line + "\n";
   }
   if (!bad.empty()) {
     out += std::to_string(bad.size()) + " variants are known to be bad (see " + journal +
            "; --deny puts them into the table, --retry-bad tries them again):\n";
-    for (const std::string& each : bad) out += "  " + each + "\n";
+    for (const std::string& line : bad) out += "  " + line + "\n";
   }
   return out;
 }

@@ -108,21 +108,21 @@ axis_values parse_word(const sy::operator_description& op, const std::string& wo
     }
   }
   std::vector<std::int64_t> once;
-  for (const std::int64_t each : out.values) {
-    if (std::find(once.begin(), once.end(), each) == once.end()) once.push_back(each);
+  for (const std::int64_t value : out.values) {
+    if (std::find(once.begin(), once.end(), value) == once.end()) once.push_back(value);
   }
   out.values = std::move(once);
   return out;
 }
 
-void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& each) {
+void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& visit) {
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++number;
-    if (line.find_first_not_of(" \t\r") != std::string_view::npos) each(number, line);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) visit(number, line);
   }
 }
 
@@ -139,7 +139,7 @@ double number_of_calls(const std::string& word) {
 }
 
 void for_each_entry(std::string_view list, const std::string& path,
-                    const std::function<void(std::size_t, const std::vector<std::string>&)>& each) {
+                    const std::function<void(std::size_t, const std::vector<std::string>&)>& visit) {
   std::vector<std::string> head;  // of a line that others follow
   std::vector<std::string> columns;
   for_each_line(list, [&](std::size_t number, std::string_view line) {
@@ -181,7 +181,7 @@ void for_each_entry(std::string_view list, const std::string& path,
       return true;
     });
     entry.push_back(std::move(calls));
-    each(number, entry);
+    visit(number, entry);
   });
 }
 

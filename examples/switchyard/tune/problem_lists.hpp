@@ -25,7 +25,7 @@ struct axis_values {
 [[nodiscard]] axis_values parse_word(const switchyard::operator_description& op, const std::string& word);
 
 /// Calls `each(line number, line)` for every line of a recording that is not blank.
-void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& each);
+void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& visit);
 
 /// The integer that is one value of a word. Throws usage_error.
 [[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word);
@@ -39,6 +39,6 @@ void for_each_line(std::string_view text, const std::function<void(std::size_t, 
 /// Visits the entries of a list: the number of the line, and its words: the operator, those of axes, and how
 /// often it is called. Throws usage_error.
 void for_each_entry(std::string_view list, const std::string& path,
-                    const std::function<void(std::size_t, const std::vector<std::string>&)>& each);
+                    const std::function<void(std::size_t, const std::vector<std::string>&)>& visit);
 
 }  // namespace tool

@@ -42,11 +42,11 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
   full_text_ = sy::format_problem(run_.op, full);
   std::vector<serving> variants;
   std::size_t known_bad = 0;
-  for (const serving& each : serves) {
-    if (run_.notes.find_bad(each.id, each.blob, each.type)) {
+  for (const serving& variant : serves) {
+    if (run_.notes.find_bad(variant.id, variant.blob, variant.type)) {
       ++known_bad;
     } else {
-      variants.push_back(each);
+      variants.push_back(variant);
     }
   }
   if (variants.empty()) {
@@ -72,13 +72,13 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
   if (times.empty()) throw left_out{"none of its " + std::to_string(offered) + " variants could be measured"};
   run_.add_checked(worker_.checks());
   std::vector<sy::tune::row_entry> entries;
-  for (const raced_variant& each : times) entries.push_back({each.variant.id, each.time.microseconds});
+  for (const raced_variant& raced : times) entries.push_back({raced.variant.id, raced.time.microseconds});
   // What decides is how well the fastest are told apart, and what the device did meanwhile.
   constexpr double least_stated = 0.001;  // no clock is better over a sample
   double uncertainty = steady ? least_stated : std::max(best_attempt.drift, least_stated);
-  for (const raced_variant& each : times) {
-    if (each.final && each.time.microseconds < 1.1 * entries.front().microseconds)
-      uncertainty = std::max(uncertainty, each.time.uncertainty());
+  for (const raced_variant& raced : times) {
+    if (raced.final && raced.time.microseconds < 1.1 * entries.front().microseconds)
+      uncertainty = std::max(uncertainty, raced.time.uncertainty());
   }
   run_.put(problem, full, serves, entries, uncertainty);
   run_.notes.add_done(run_.key(problem),
@@ -95,10 +95,10 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
 
 race_outcome problem_tuner::resumed(const std::vector<serving>& variants) const {
   race_outcome out;
-  for (const serving& each : variants) {
-    const auto known = run_.notes.time_of(full_text_, each.id, each.blob);
+  for (const serving& variant : variants) {
+    const auto known = run_.notes.time_of(full_text_, variant.id, variant.blob);
     if (!known) return {};
-    out.times.push_back({each, known->time, known->final});
+    out.times.push_back({variant, known->time, known->final});
   }
   std::stable_sort(out.times.begin(), out.times.end(), [](const raced_variant& a, const raced_variant& b) {
     return a.time.microseconds < b.time.microseconds;
@@ -120,27 +120,28 @@ race_outcome problem_tuner::race(std::vector<serving>& variants) {
                            }
                          }};
   race_outcome out = worker_.race(variants, run_.settings.exhaustive, hooks);
-  std::erase_if(variants, [&failed](const serving& each) { return failed.contains(each.id); });
+  std::erase_if(variants, [&failed](const serving& variant) { return failed.contains(variant.id); });
   run_.add_clocks(out.clocks);
-  for (const raced_variant& each : out.times)
-    run_.notes.add_time(full_text_, each.variant.id, each.variant.blob, {each.time, each.final}, out.clocks);
+  for (const raced_variant& raced : out.times)
+    run_.notes.add_time(full_text_, raced.variant.id, raced.variant.blob, {raced.time, raced.final},
+                        out.clocks);
   return out;
 }
 
 std::vector<raced_variant> problem_tuner::confirmed(const std::vector<raced_variant>& times) {
   std::vector<raced_variant> out;
-  for (const raced_variant& each : times) {
+  for (const raced_variant& raced : times) {
     if (out.size() == run_.settings.most) break;
-    if (run_.notes.find_bad(each.variant.id, each.variant.blob, each.variant.type)) continue;
-    run_.bar->update(index_, text_ + ": judging " + each.variant.id, {});
+    if (run_.notes.find_bad(raced.variant.id, raced.variant.blob, raced.variant.type)) continue;
+    run_.bar->update(index_, text_ + ": judging " + raced.variant.id, {});
     try {
-      worker_.confirm(each.variant);
-      out.push_back(each);
+      worker_.confirm(raced.variant);
+      out.push_back(raced);
     } catch (const worker_lost& lost) {
       if (lost.why() == worker_lost::kind::interrupted) throw;
-      condemn(each.variant, lost.what());
+      condemn(raced.variant, lost.what());
     } catch (const not_measured& problem) {
-      run_.bar->failed(each.variant.id + " at " + text_ + ": " + problem.what());
+      run_.bar->failed(raced.variant.id + " at " + text_ + ": " + problem.what());
     }
   }
   return out;

@@ -42,32 +42,32 @@ std::string tuning_problem::text(const sy::operator_description& op) const {
 /// Adds what a type implies, as files that are read have it: the tuner's groups are those of its table.
 void problem_list::complete(std::vector<sy::axis_value>& type) const {
   const auto value_of = [&type](std::uint32_t axis) {
-    return std::find_if(type.begin(), type.end(), [axis](const auto& each) { return each.axis == axis; });
+    return std::find_if(type.begin(), type.end(), [axis](const auto& value) { return value.axis == axis; });
   };
-  for (const sy::implied_axis& each : op_.implied) {
-    const std::uint32_t axis = sy::find_axis(op_, each.axis);
-    const auto like = value_of(sy::find_axis(op_, each.like));
+  for (const sy::implied_axis& implied : op_.implied) {
+    const std::uint32_t axis = sy::find_axis(op_, implied.axis);
+    const auto like = value_of(sy::find_axis(op_, implied.like));
     if (value_of(axis) == type.end() && like != type.end()) type.push_back({axis, like->value});
   }
   std::sort(type.begin(), type.end(),
             [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
 }
 
-void problem_list::add(tuning_problem each) {
-  complete(each.type);
-  for (const sy::axis_value& axis : each.type) each.axes.emplace(axis.axis, axis.value);
-  std::string key = each.text(op_) + " of";
-  for (const sy::axis_value& of : each.type) key += " " + std::to_string(of.axis);
+void problem_list::add(tuning_problem problem) {
+  complete(problem.type);
+  for (const sy::axis_value& axis : problem.type) problem.axes.emplace(axis.axis, axis.value);
+  std::string key = problem.text(op_) + " of";
+  for (const sy::axis_value& of : problem.type) key += " " + std::to_string(of.axis);
   const auto [found, is_new] = known_.emplace(std::move(key), problems_.size());
   if (!is_new) {
-    problems_[found->second].weight += each.weight;
+    problems_[found->second].weight += problem.weight;
     return;
   }
   if (problems_.size() == max_problems) {
     throw usage_error{"more than " + std::to_string(max_problems) +
                       " problems; measure fewer, or use several tables"};
   }
-  problems_.push_back(std::move(each));
+  problems_.push_back(std::move(problem));
 }
 
 void problem_list::add_grid(const std::vector<std::string>& words) {
@@ -95,8 +95,8 @@ void problem_list::add_grid(const std::vector<std::string>& words, double weight
     }
     grid.push_back(parse_word(op_, word));
     named += is_type ? 1U : 0U;
-    const auto same = std::count_if(grid.begin(), grid.end(),
-                                    [&](const axis_values& each) { return each.axis == grid.back().axis; });
+    const auto same = std::count_if(
+        grid.begin(), grid.end(), [&](const axis_values& values) { return values.axis == grid.back().axis; });
     if (same > 1) {
       throw usage_error{"axis '" + std::string{op_.axes[grid.back().axis].name} +
                         "' is given twice, the second time in '" + word + "'; list its values after one '='"};
@@ -104,17 +104,17 @@ void problem_list::add_grid(const std::vector<std::string>& words, double weight
   }
   std::vector<std::size_t> digits(grid.size());
   for (;;) {
-    tuning_problem each;
-    each.weight = weight;
-    each.options = options;
+    tuning_problem problem;
+    problem.weight = weight;
+    problem.options = options;
     for (std::size_t i = 0; i < grid.size(); ++i) {
-      each.axes[grid[i].axis] = grid[i].values[digits[i]];
+      problem.axes[grid[i].axis] = grid[i].values[digits[i]];
       if (i < named && op_.axes[grid[i].axis].kind == sy::axis_kind::type)
-        each.type.push_back({grid[i].axis, grid[i].values[digits[i]]});
+        problem.type.push_back({grid[i].axis, grid[i].values[digits[i]]});
     }
-    std::sort(each.type.begin(), each.type.end(),
+    std::sort(problem.type.begin(), problem.type.end(),
               [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
-    add(std::move(each));
+    add(std::move(problem));
     std::size_t i = 0;
     while (i < grid.size() && ++digits[i] == grid[i].values.size()) digits[i++] = 0;
     if (i == grid.size()) break;
@@ -159,26 +159,26 @@ void problem_list::add_lines(std::string_view recording, const std::string& path
     if (name == line.end() || !name->is_string() || problem == line.end() || !problem->is_object())
       return complain("'operator' or 'problem' is missing");
     if (name->get<std::string>() != op_.name) return;
-    tuning_problem each;
+    tuning_problem entry;
     if (const auto count = line.find("count"); count != line.end() && count->is_number())
-      each.weight = count->get<double>();
-    if (!(each.weight > 0)) return complain("'count' must be positive");
+      entry.weight = count->get<double>();
+    if (!(entry.weight > 0)) return complain("'count' must be positive");
     try {
       for (const auto& [axis_name, value] : problem->items()) {
         const std::uint32_t axis = require_axis(op_, axis_name);
         const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-        if (!each.axes.emplace(axis, require_value(op_.axes[axis], text)).second) {
+        if (!entry.axes.emplace(axis, require_value(op_.axes[axis], text)).second) {
           return complain("axis '" + std::string{op_.axes[axis].name} +
                           "' is given twice, by its name and a former one; remove one of the two");
         }
-        if (op_.axes[axis].kind == sy::axis_kind::type) each.type.push_back({axis, each.axes[axis]});
+        if (op_.axes[axis].kind == sy::axis_kind::type) entry.type.push_back({axis, entry.axes[axis]});
       }
     } catch (const usage_error& wrong) {
       return complain(wrong.what());
     }
-    std::sort(each.type.begin(), each.type.end(),
+    std::sort(entry.type.begin(), entry.type.end(),
               [](const sy::axis_value& a, const sy::axis_value& b) { return a.axis < b.axis; });
-    add(std::move(each));
+    add(std::move(entry));
   });
   if (bad > 0) {
     complaints_.push_back(path + ": " + std::to_string(bad) + " lines were skipped; " + first_bad);
@@ -196,14 +196,14 @@ void problem_list::add_table(const sy::table& of,
     for (std::size_t i = 0; i < group.ids.size(); ++i) accepted.push_back(wanted(group, i));
     for (std::size_t row = 0; row < group.row_count(); ++row) {
       const auto times = group.row_times(row);
-      if (std::none_of(times.begin(), times.end(), [&](const auto& each) { return accepted[each.variant]; }))
+      if (std::none_of(times.begin(), times.end(), [&](const auto& time) { return accepted[time.variant]; }))
         continue;
-      tuning_problem each;
-      each.type = group.type;
-      for (const sy::axis_value& axis : group.type) each.axes[axis.axis] = axis.value;
+      tuning_problem problem;
+      problem.type = group.type;
+      for (const sy::axis_value& axis : group.type) problem.axes[axis.axis] = axis.value;
       const auto at = group.coordinates(row);
-      for (std::size_t i = 0; i < at.size(); ++i) each.axes[group.axes[i]] = at[i];
-      add(std::move(each));
+      for (std::size_t i = 0; i < at.size(); ++i) problem.axes[group.axes[i]] = at[i];
+      add(std::move(problem));
     }
   }
 }
@@ -211,11 +211,11 @@ void problem_list::add_table(const sy::table& of,
 void problem_list::finish() {
   std::map<std::vector<std::int64_t>, std::size_t> kinds;
   std::vector<sy::tune::coverage_point> points;
-  for (const tuning_problem& each : problems_) {
+  for (const tuning_problem& problem : problems_) {
     sy::tune::coverage_point point;
-    point.weight = each.weight;
+    point.weight = problem.weight;
     std::vector<std::int64_t> kind;
-    for (const auto& [axis, value] : each.axes) {
+    for (const auto& [axis, value] : problem.axes) {
       if (op_.axes[axis].kind == sy::axis_kind::type) {
         kind.insert(kind.end(), {static_cast<std::int64_t>(axis), value});
       } else {
@@ -227,7 +227,7 @@ void problem_list::finish() {
     points.push_back(std::move(point));
   }
   std::vector<tuning_problem> sorted;
-  for (const std::size_t each : sy::tune::coverage_order(points)) sorted.push_back(problems_[each]);
+  for (const std::size_t index : sy::tune::coverage_order(points)) sorted.push_back(problems_[index]);
   problems_ = std::move(sorted);
 }
 

@@ -61,7 +61,7 @@ class problem_list {
                  const std::function<bool(const switchyard::row_group&, std::size_t)>& wanted);
 
   /// One problem; a second time, it weighs more.
-  void add(tuning_problem each);
+  void add(tuning_problem problem);
 
   /// Sorts; see switchyard::tune::coverage_order.
   void finish();

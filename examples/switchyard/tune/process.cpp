@@ -126,7 +126,7 @@ std::vector<device_place> require_devices(const std::string& wanted) {
       throw usage_error{"--devices: there is no device " + word + "; this machine has " +
                         std::to_string(count) + " of backend " + backend + ", from 0"};
     }
-    if (std::any_of(out.begin(), out.end(), [&](const auto& each) { return each.ordinal == ordinal; })) {
+    if (std::any_of(out.begin(), out.end(), [&](const auto& place) { return place.ordinal == ordinal; })) {
       throw usage_error{"--devices: device " + word + " is named twice"};
     }
     out.push_back({backend, ordinal});
@@ -138,8 +138,8 @@ worker_process::worker_process(const session& session, std::string operator_name
                                const std::atomic<bool>& interrupted)
     : place_{std::move(place)}, interrupted_{interrupted} {
   command_ = {"/proc/self/exe"};
-  for (const std::string& each : session.roots) command_.insert(command_.end(), {"--root", each});
-  for (const std::string& each : session.tables) command_.insert(command_.end(), {"--tables", each});
+  for (const std::string& root : session.roots) command_.insert(command_.end(), {"--root", root});
+  for (const std::string& table : session.tables) command_.insert(command_.end(), {"--tables", table});
   command_.insert(command_.end(),
                   {worker_command, "--operator", std::move(operator_name), "--device", place_.text()});
 }
@@ -149,8 +149,8 @@ void worker_process::start(std::chrono::duration<double> limit) {
   std::array<int, 2> requests{};
   std::array<int, 2> answers{};
   std::array<int, 2> output{};
-  for (auto* const each : {&requests, &answers, &output}) {
-    if (::pipe2(each->data(), O_CLOEXEC) != 0) fail("pipe");
+  for (auto* const ends : {&requests, &answers, &output}) {
+    if (::pipe2(ends->data(), O_CLOEXEC) != 0) fail("pipe");
   }
   std::vector<std::string> words = command_;
   // Numbers of their own, above those that a program opens by itself.
@@ -158,7 +158,7 @@ void worker_process::start(std::chrono::duration<double> limit) {
   words.insert(words.end(),
                {"--requests", std::to_string(first_free), "--answers", std::to_string(first_free + 1)});
   std::vector<char*> arguments;
-  for (std::string& each : words) arguments.push_back(each.data());
+  for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const pid_t child = ::fork();
   if (child < 0) fail("fork");
@@ -223,9 +223,9 @@ void worker_process::kill() noexcept {
       }
     }
   }
-  for (int* const each : {&requests_, &answers_, &output_}) {
-    if (*each >= 0) ::close(*each);
-    *each = -1;
+  for (int* const end : {&requests_, &answers_, &output_}) {
+    if (*end >= 0) ::close(*end);
+    *end = -1;
   }
   pid_ = -1;
 }

@@ -87,35 +87,35 @@ bool measuring_worker::take_turn(contender& of, const turn_options& options, con
 void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks) {
   double best = 0;
   std::string best_text;
-  for (contender& each : all) {
-    const auto known = last_share_.find(key_of(each.variant));
+  for (contender& racer : all) {
+    const auto known = last_share_.find(key_of(racer.variant));
     if (!exhaustive && best > 300 && known != last_share_.end() && known->second > 4) {
-      each.out = true;  // it was hopeless at the problem before, and such calls take long
+      racer.out = true;  // it was hopeless at the problem before, and such calls take long
       continue;
     }
-    hooks.doing("quick " + each.variant.id, best_text);
+    hooks.doing("quick " + racer.variant.id, best_text);
     double first = 0;
     const auto least_of = [&first](double time) { first = first == 0 ? time : std::min(first, time); };
-    if (!take_turn(each, {}, hooks, least_of)) continue;
+    if (!take_turn(racer, {}, hooks, least_of)) continue;
     const auto is_hopeless = [&] {
       return !exhaustive && best > 0 && first > (best > 100 ? 2.5 : 20) * best;
     };
     // Or it was held up. The first one of all finds the device at rest, with low clocks.
-    if ((is_hopeless() || best == 0) && !take_turn(each, {}, hooks, least_of)) continue;
-    each.quick = first;
+    if ((is_hopeless() || best == 0) && !take_turn(racer, {}, hooks, least_of)) continue;
+    racer.quick = first;
     if (is_hopeless()) continue;
     // The less of two, so that a hiccup costs no variant its place. What takes milliseconds has none.
     double more = 0;
     const auto least_of_more = [&more](double time) { more = more == 0 ? time : std::min(more, time); };
     const turn_options few{3, 0, first, false};
     if (first <= long_us) {
-      if (!take_turn(each, few, hooks, least_of_more) || !take_turn(each, few, hooks, least_of_more))
+      if (!take_turn(racer, few, hooks, least_of_more) || !take_turn(racer, few, hooks, least_of_more))
         continue;
-      each.quick = more;
+      racer.quick = more;
     }
-    if (best == 0 || each.quick < best) {
-      best = each.quick;
-      best_text = each.variant.id + " " + sy::text::number(best) + " us";
+    if (best == 0 || racer.quick < best) {
+      best = racer.quick;
+      best_text = racer.variant.id + " " + sy::text::number(best) + " us";
     }
   }
 }
@@ -129,11 +129,11 @@ void measuring_worker::timed_turns(std::vector<contender>& all, bool exhaustive,
   const contender* first = nullptr;
   const auto find_leader = [&] {
     leader = 0;
-    for (const contender& each : all) {
-      if (each.out || each.quick == 0) continue;
-      if (const double median = each.median(); leader == 0 || median < leader) {
+    for (const contender& racer : all) {
+      if (racer.out || racer.quick == 0) continue;
+      if (const double median = racer.median(); leader == 0 || median < leader) {
         leader = median;
-        first = &each;
+        first = &racer;
       }
     }
   };
@@ -152,34 +152,35 @@ void measuring_worker::timed_turns(std::vector<contender>& all, bool exhaustive,
   const auto settled = [&](std::size_t rounds) {
     if (rounds < least) return false;
     if (rounds >= most || sustained) return true;
-    return std::all_of(all.begin(), all.end(), [&](const contender& each) {
-      return each.out || each.samples.empty() || each.median() > still_in(least) * leader ||
-             each.time().uncertainty() <= settings_.confidence;
+    return std::all_of(all.begin(), all.end(), [&](const contender& racer) {
+      return racer.out || racer.samples.empty() || racer.median() > still_in(least) * leader ||
+             racer.time().uncertainty() <= settings_.confidence;
     });
   };
   for (std::size_t round = 0; !settled(round); ++round) {
-    for (contender& each : all) {
-      if (each.out || each.quick == 0) continue;
+    for (contender& racer : all) {
+      if (racer.out || racer.quick == 0) continue;
       const double share = sustained && round > 0 ? 1.15 : still_in(round);
-      if (!exhaustive && each.median() > leader * share) continue;
-      hooks.doing(each.variant.id + " " + std::to_string(round + 1),
+      if (!exhaustive && racer.median() > leader * share) continue;
+      hooks.doing(racer.variant.id + " " + std::to_string(round + 1),
                   first->variant.id + " " + sy::text::number(leader) + " us");
       turn_options turn = usual;
-      turn.expected_us = each.quick;
+      turn.expected_us = racer.quick;
       if (sustained) {
         // The first half of its time warms up: clocks follow the power of the calls before.
-        turn.untimed = static_cast<std::size_t>(std::ceil(settings_.sustained_seconds * 5e5 / each.quick));
+        turn.untimed = static_cast<std::size_t>(std::ceil(settings_.sustained_seconds * 5e5 / racer.quick));
         turn.calls = std::max<std::size_t>(turn.untimed, 1);
         turn.short_calls = false;
       } else if (on_host) {
-        turn.calls = static_cast<std::size_t>(std::clamp(5 * sample_us / each.quick, 1.0, 1000.0));
+        turn.calls = static_cast<std::size_t>(std::clamp(5 * sample_us / racer.quick, 1.0, 1000.0));
         turn.untimed = 1;
       } else {
         turn.calls = static_cast<std::size_t>(
-            std::clamp(sample_us / each.quick, each.quick > long_us ? 1.0 : 2.0, 50.0));
+            std::clamp(sample_us / racer.quick, racer.quick > long_us ? 1.0 : 2.0, 50.0));
       }
       if (settings_.cache == "cold") turn.calls = 1;
-      static_cast<void>(take_turn(each, turn, hooks, [&each](double time) { each.samples.push_back(time); }));
+      static_cast<void>(
+          take_turn(racer, turn, hooks, [&racer](double time) { racer.samples.push_back(time); }));
     }
     find_leader();
     if (leader == 0) return;
@@ -189,10 +190,10 @@ void measuring_worker::timed_turns(std::vector<contender>& all, bool exhaustive,
 race_outcome measuring_worker::race(const std::vector<serving>& variants, bool exhaustive,
                                     const race_hooks& hooks) {
   std::vector<contender> all;
-  for (const serving& each : variants) all.push_back({each, 0, {}, false});
+  for (const serving& variant : variants) all.push_back({variant, 0, {}, false});
   // Those that were good at the last problem first, so that hopeless ones are known early.
-  const auto share_of = [this](const contender& each) {
-    const auto found = last_share_.find(key_of(each.variant));
+  const auto share_of = [this](const contender& racer) {
+    const auto found = last_share_.find(key_of(racer.variant));
     return found == last_share_.end() ? 2.0 : found->second;
   };
   std::stable_sort(all.begin(), all.end(),
@@ -203,14 +204,14 @@ race_outcome measuring_worker::race(const std::vector<serving>& variants, bool e
   timed_turns(all, exhaustive, hooks);
   race_outcome out;
   out.clocks = json::object();
-  std::erase_if(all, [](const contender& each) { return each.out || each.quick == 0; });
+  std::erase_if(all, [](const contender& racer) { return racer.out || racer.quick == 0; });
   if (all.empty()) return out;
   std::stable_sort(all.begin(), all.end(),
                    [](const contender& a, const contender& b) { return a.median() < b.median(); });
   const contender& winner = all.front();
-  for (const contender& each : all) {
-    last_share_[key_of(each.variant)] = each.median() / winner.median();
-    out.times.push_back({each.variant, each.time(), each.samples.size() >= winner.samples.size()});
+  for (const contender& racer : all) {
+    last_share_[key_of(racer.variant)] = racer.median() / winner.median();
+    out.times.push_back({racer.variant, racer.time(), racer.samples.size() >= winner.samples.size()});
   }
   if (winner.samples.size() >= 2) {
     const auto half = static_cast<std::ptrdiff_t>(winner.samples.size() / 2);

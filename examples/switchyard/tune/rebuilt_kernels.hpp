@@ -25,9 +25,9 @@ class rebuilt_kernels {
     if (measured.empty()) return false;
     bool installed = false;
     for (const auto& manifest : files_.manifests) {
-      for (const auto& each : manifest->variants) {
-        if (each.id != group.ids[i] || contradict(each.type, group.type)) continue;
-        if (switchyard::blob_fingerprint(each) == measured) return false;
+      for (const auto& variant : manifest->variants) {
+        if (variant.id != group.ids[i] || contradict(variant.type, group.type)) continue;
+        if (switchyard::blob_fingerprint(variant) == measured) return false;
         installed = true;
       }
     }

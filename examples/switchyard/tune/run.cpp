@@ -101,9 +101,9 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
   const auto begin = clock::now();
   problem_list list{op};
   if (!settings.words.empty()) list.add_grid(settings.words);
-  for (const std::string& each : settings.recordings) list.add_file(each);
-  for (const std::string& each : list.complaints())
-    std::fprintf(stderr, "switchyard: %s\n", sy::text::printable(each).c_str());
+  for (const std::string& recording : settings.recordings) list.add_file(recording);
+  for (const std::string& complaint : list.complaints())
+    std::fprintf(stderr, "switchyard: %s\n", sy::text::printable(complaint).c_str());
   if (!settings.refresh.empty()) {
     sy::warnings warned;
     const rebuilt_kernels rebuilt{session, op};
@@ -111,7 +111,8 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
       return (settings.variant.empty() || group.ids[i].find(settings.variant) != std::string::npos) &&
              (!settings.stale || rebuilt.has(group, i));
     });
-    for (const std::string& each : warned.messages) std::fprintf(stderr, "switchyard: %s\n", each.c_str());
+    for (const std::string& message : warned.messages)
+      std::fprintf(stderr, "switchyard: %s\n", message.c_str());
   }
   if (list.problems().empty() && (settings.stale || !settings.variant.empty())) {
     std::fprintf(
@@ -129,8 +130,8 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
   list.finish();
 
   std::vector<std::unique_ptr<worker_process>> workers;
-  for (const device_place& each : devices) {
-    workers.push_back(std::make_unique<worker_process>(session, std::string{op.name}, each, interrupted));
+  for (const device_place& place : devices) {
+    workers.push_back(std::make_unique<worker_process>(session, std::string{op.name}, place, interrupted));
     try {
       workers.back()->start(seconds{60});
     } catch (const worker_lost&) {  // nothing was begun yet
@@ -199,15 +200,15 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
       workers[i]->kill();
     });
   }
-  for (std::thread& each : threads) each.join();
+  for (std::thread& thread : threads) thread.join();
   run.write();
   run.bar->close();
   outcome.failures = run.bar->failures();
   outcome.interrupted = interrupted;
-  for (const bad_variant& each : run.notes.bad()) outcome.bad.push_back(each.variant + ": " + each.reason);
+  for (const bad_variant& bad : run.notes.bad()) outcome.bad.push_back(bad.variant + ": " + bad.reason);
   outcome.seconds = seconds{clock::now() - begin}.count();
-  for (const std::exception_ptr& each : failures) {
-    if (each) std::rethrow_exception(each);
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
   }
   if (!outcome.interrupted && !outcome.out_of_time) run.notes.finish();
   return outcome;

@@ -78,8 +78,9 @@ void shared_run::read_table(const session& session) {
   table.match.axes.assign(op.axes.size(), sy::axis_rule{});
   sy::catalog catalog{session.options()};
   const auto files = catalog.files(op);
-  const auto near = std::find_if(files.tables.begin(), files.tables.end(),
-                                 [this](const auto& each) { return each->device.backend == device.backend; });
+  const auto near = std::find_if(files.tables.begin(), files.tables.end(), [this](const auto& place) {
+    return place->device.backend == device.backend;
+  });
   if (near != files.tables.end()) {
     table.match = (*near)->match;
   } else if (!files.tables.empty()) {
@@ -125,7 +126,7 @@ bool shared_run::is_done(const tuning_problem& problem) const {
 
 std::string shared_run::key(const tuning_problem& problem) const {
   std::string out = problem.text(op) + " for";
-  for (const sy::axis_value& each : problem.type) out += " " + std::string{op.axes[each.axis].name};
+  for (const sy::axis_value& value : problem.type) out += " " + std::string{op.axes[value.axis].name};
   return out;
 }
 
@@ -134,9 +135,9 @@ void shared_run::put(const tuning_problem& problem, sy::problem_view full,
                      double uncertainty) {
   const std::scoped_lock lock{mutex_};
   // Another worker may have found one of them to be bad meanwhile.
-  std::erase_if(times, [&](const sy::tune::row_entry& each) {
+  std::erase_if(times, [&](const sy::tune::row_entry& entry) {
     return std::any_of(variants.begin(), variants.end(), [&](const serving& other) {
-      return other.id == each.variant && notes.find_bad(other.id, other.blob, other.type).has_value();
+      return other.id == entry.variant && notes.find_bad(other.id, other.blob, other.type).has_value();
     });
   });
   if (times.empty()) return;
@@ -145,9 +146,9 @@ void shared_run::put(const tuning_problem& problem, sy::problem_view full,
   sy::row_group& group = *sy::tune::find_group(table, op, problem.type);
   measured_.insert(place_of(group, sy::tune::find_row(group, full)));
   for (std::size_t i = 0; i < group.ids.size(); ++i) {
-    for (const serving& each : variants) {
-      if (each.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i)))
-        group.blobs[i] = each.blob;
+    for (const serving& variant : variants) {
+      if (variant.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i)))
+        group.blobs[i] = variant.blob;
     }
   }
   changed_ = true;
@@ -194,7 +195,7 @@ bool shared_run::all_measured(const sy::row_group& group, std::size_t variant) c
   for (std::size_t row = 0; row < group.row_count(); ++row) {
     const auto times = group.row_times(row);
     const bool has_it = std::any_of(times.begin(), times.end(),
-                                    [variant](const auto& each) { return each.variant == variant; });
+                                    [variant](const auto& time) { return time.variant == variant; });
     if (has_it && !measured_.contains(place_of(group, row))) return false;
   }
   return true;
@@ -203,7 +204,7 @@ bool shared_run::all_measured(const sy::row_group& group, std::size_t variant) c
 std::string shared_run::place_of(const sy::row_group& group, std::size_t row) const {
   tuning_problem out;
   out.type = group.type;
-  for (const sy::axis_value& each : group.type) out.axes[each.axis] = each.value;
+  for (const sy::axis_value& value : group.type) out.axes[value.axis] = value.value;
   const auto at = group.coordinates(row);
   for (std::size_t i = 0; i < at.size(); ++i) out.axes[group.axes[i]] = at[i];
   return key(out);
@@ -233,12 +234,11 @@ void shared_run::write_now() {
 }
 
 void shared_run::deny() {
-  for (const bad_variant& each : notes.bad()) {
-    const bool known =
-        std::any_of(table.denials.begin(), table.denials.end(), [&each](const sy::denial& other) {
-          return other.variant == each.variant && other.type == each.type;
-        });
-    if (!known) table.denials.push_back({each.variant, each.reason, each.type});
+  for (const bad_variant& bad : notes.bad()) {
+    const bool known = std::any_of(
+        table.denials.begin(), table.denials.end(),
+        [&bad](const sy::denial& other) { return other.variant == bad.variant && other.type == bad.type; });
+    if (!known) table.denials.push_back({bad.variant, bad.reason, bad.type});
   }
 }
 
@@ -269,7 +269,7 @@ void shared_run::read_earlier(const json& document) {
 
 std::size_t shared_run::row_count() const {
   std::size_t out = 0;
-  for (const sy::row_group& each : table.groups) out += each.row_count();
+  for (const sy::row_group& group : table.groups) out += group.row_count();
   return out;
 }
 

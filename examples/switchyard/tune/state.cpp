@@ -124,7 +124,7 @@ std::string process_state::changed_since(const process_state& before) const {
 
 bool process_state::has_more_threads_than(const process_state& before) const {
   return std::any_of(masks_.begin(), masks_.end(),
-                     [&before](const auto& each) { return !before.masks_.contains(each.first); });
+                     [&before](const auto& mask) { return !before.masks_.contains(mask.first); });
 }
 
 }  // namespace tool

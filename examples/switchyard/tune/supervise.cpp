@@ -66,9 +66,9 @@ void end_descendants() {
   for (int i = 0; i < max_generations; ++i) {
     const std::vector<pid_t> all = children();
     if (all.empty()) return;
-    for (const pid_t each : all) ::kill(each, SIGKILL);
-    for (const pid_t each : all) {
-      while (::waitpid(each, nullptr, 0) < 0 && errno == EINTR) {
+    for (const pid_t child : all) ::kill(child, SIGKILL);
+    for (const pid_t child : all) {
+      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
       }
     }
   }

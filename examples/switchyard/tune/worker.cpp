@@ -57,23 +57,23 @@ namespace {
 
 void add_benches(std::span<const sy::tool::own_operator> own) {
   auto& all = all_benches();
-  for (const sy::tool::own_operator& each : own) {
-    const auto name = each.description->name;
+  for (const sy::tool::own_operator& added : own) {
+    const auto name = added.description->name;
     std::erase_if(all, [name](const known_bench& other) { return other.operator_name == name; });
-    if (each.make_bench != nullptr) all.insert(all.begin(), {name, each.make_bench});
+    if (added.make_bench != nullptr) all.insert(all.begin(), {name, added.make_bench});
   }
 }
 
 const known_bench* find_bench(std::string_view operator_name) {
-  for (const known_bench& each : all_benches()) {
-    if (each.operator_name == operator_name) return &each;
+  for (const known_bench& bench : all_benches()) {
+    if (bench.operator_name == operator_name) return &bench;
   }
   return nullptr;
 }
 
 std::vector<std::string_view> bench_names() {
   std::vector<std::string_view> out;
-  for (const known_bench& each : all_benches()) out.push_back(each.operator_name);
+  for (const known_bench& bench : all_benches()) out.push_back(bench.operator_name);
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -146,15 +146,15 @@ class line_channel {
   const auto made = bench.set_up(want, cache_named(request.at("cache").get<std::string>()),
                                  request.at("seed").get<std::uint64_t>(), request.at("checked").get<bool>());
   json variants = json::array();
-  for (const auto& each : made.variants) {
+  for (const auto& variant : made.variants) {
     json type = json::array();
-    for (const sy::axis_value& axis : each.type) type.push_back({axis.axis, axis.value});
-    variants.push_back({{"id", each.id}, {"blob", each.blob}, {"type", type}});
+    for (const sy::axis_value& axis : variant.type) type.push_back({axis.axis, axis.value});
+    variants.push_back({{"id", variant.id}, {"blob", variant.blob}, {"type", type}});
   }
   json added = json::array();
   const sy::operator_description& op = bench.description();
-  for (const sy::axis_description& each : op.axes.subspan(op.own_axes()))
-    added.push_back(std::string{each.name});
+  for (const sy::axis_description& axis : op.axes.subspan(op.own_axes()))
+    added.push_back(std::string{axis.name});
   return {{"problem", made.problem}, {"added", added},      {"variants", variants},
           {"bytes", made.bytes},     {"flops", made.flops}, {"checked", extent_to_json(made.checked)}};
 }
@@ -189,8 +189,8 @@ void run(const worker_arguments& arguments, const session& session) {
   // The tuner answers for interruptions, and a kernel that dies leaves no core behind.
   std::signal(SIGINT, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
   // A signal is what it died of, whatever handlers a library or a sanitizer brings.
-  for (const int each : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
-    std::signal(each, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for these signals
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    std::signal(number, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for these signals
   }
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
