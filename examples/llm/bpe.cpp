@@ -24,8 +24,8 @@ void bpe::encode(std::string_view word, std::vector<token_id>& out) {
   } else {
     merge_long();
   }
-  for (const symbol& each : symbols_) {
-    if (each.token != merged_away) out.push_back(each.token);
+  for (const symbol& piece : symbols_) {
+    if (piece.token != merged_away) out.push_back(piece.token);
   }
 }
 

@@ -54,7 +54,7 @@ void add_chatml(chat_text& out, chat_role role, std::string_view content) {
 
 void render_chatml(chat_text& out, std::span<const chat_message> messages, std::string_view default_system) {
   if (messages.front().role != chat_role::system) add_chatml(out, chat_role::system, default_system);
-  for (const chat_message& each : messages) add_chatml(out, each.role, each.content);
+  for (const chat_message& message : messages) add_chatml(out, message.role, message.content);
 }
 
 /// Qwen3: an answer with its thought, or without.
@@ -121,9 +121,9 @@ void render_llama3(chat_text& out, std::span<const chat_message> messages, const
     }
     out.special("<|eot_id|>");
   }
-  for (const chat_message& each : messages) {
-    begin_llama3(out, each.role);
-    out.text(strip(each.content, white_space));
+  for (const chat_message& message : messages) {
+    begin_llama3(out, message.role);
+    out.text(strip(message.content, white_space));
     out.special("<|eot_id|>");
   }
 }
@@ -143,8 +143,8 @@ std::string_view to_string(chat_role role) noexcept {
 }
 
 chat_role parse_chat_role(std::string_view name) {
-  for (const chat_role each : {chat_role::system, chat_role::user, chat_role::assistant}) {
-    if (name == to_string(each)) return each;
+  for (const chat_role role : {chat_role::system, chat_role::user, chat_role::assistant}) {
+    if (name == to_string(role)) return role;
   }
   throw std::invalid_argument{"unknown role " + quote(name) + "; expected system, user or assistant"};
 }
@@ -230,16 +230,16 @@ std::vector<chat_piece> render_chat(chat_family family, std::span<const chat_mes
 
 std::vector<token_id> encode_chat(const tokenizer& with, std::span<const chat_piece> pieces) {
   std::vector<token_id> out;
-  for (const chat_piece& each : pieces) {
-    if (!each.special) {
-      const std::vector<token_id> tokens = with.encode(each.text);
+  for (const chat_piece& piece : pieces) {
+    if (!piece.special) {
+      const std::vector<token_id> tokens = with.encode(piece.text);
       out.insert(out.end(), tokens.begin(), tokens.end());
       continue;
     }
-    const auto token = with.find_special(each.text);
+    const auto token = with.find_special(piece.text);
     if (!token) {
       throw std::runtime_error{
-          "the vocabulary has no special token " + quote(each.text) +
+          "the vocabulary has no special token " + quote(piece.text) +
           ", which the chat format needs. Check that the model's file is of this family"};
     }
     out.push_back(*token);

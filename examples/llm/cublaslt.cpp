@@ -118,8 +118,8 @@ struct cublaslt::plan {
   plan(const plan&) = delete;
   plan& operator=(const plan&) = delete;
   ~plan() {
-    for (void* const each : {w, x, out}) {
-      if (each != nullptr) library.layout_destroy(each);
+    for (void* const layout : {w, x, out}) {
+      if (layout != nullptr) library.layout_destroy(layout);
     }
     if (desc != nullptr) library.desc_destroy(desc);
   }

@@ -50,15 +50,15 @@ void engine::admit() {
 std::vector<engine::share> engine::plan() {
   std::vector<share> out;
   std::int64_t left = limits_.tokens;
-  for (sequence& each : running_) {
-    if (each.prompt_left() > 0 || left == 0) continue;
-    out.push_back({&each, 1});
+  for (sequence& running : running_) {
+    if (running.prompt_left() > 0 || left == 0) continue;
+    out.push_back({&running, 1});
     --left;
   }
-  for (sequence& each : running_) {
-    if (each.prompt_left() <= 0 || left == 0) continue;
-    const std::int64_t tokens = std::min(left, each.prompt_left());
-    out.push_back({&each, tokens});
+  for (sequence& running : running_) {
+    if (running.prompt_left() <= 0 || left == 0) continue;
+    const std::int64_t tokens = std::min(left, running.prompt_left());
+    out.push_back({&running, tokens});
     left -= tokens;
   }
   return out;
@@ -119,7 +119,7 @@ bool engine::step() {
     // A model may have more logits than its vocabulary has tokens.
     if (is_wanted) accept(*of, logits.subspan(width * row++, std::min(width, text_.size())));
   }
-  std::erase_if(running_, [](const sequence& each) { return each.is_done; });
+  std::erase_if(running_, [](const sequence& running) { return running.is_done; });
   return !running_.empty() || !waiting_.empty();
 }
 

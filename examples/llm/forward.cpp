@@ -153,13 +153,15 @@ void forward::run_attention(std::size_t index, const batch& step) {
   const std::int64_t width = (config_.heads + 2 * config_.heads_kv) * config_.head_dim;
   const ops::paged cached{cache_.keys(index), cache_.values(index), inputs_.pages, inputs_.used,
                           longest_of(step)};
-  const std::int64_t each = tokens_of_each(step);
-  if (each >= 1 && each <= ops::attention_decode::max_queries) {
+  const std::int64_t tokens_each = tokens_of_each(step);
+  if (tokens_each >= 1 && tokens_each <= ops::attention_decode::max_queries) {
     const std::int64_t heads = config_.heads;
     const std::int64_t dim = config_.head_dim;
-    const sy::const_tensor q{
-        qkv_.data(), numbers_.attention, {sequences, each, heads, dim}, {each * width, width, dim, 1}};
-    const sy::tensor out{attended_.data(), numbers_.attention, {sequences, each, heads, dim}};
+    const sy::const_tensor q{qkv_.data(),
+                             numbers_.attention,
+                             {sequences, tokens_each, heads, dim},
+                             {tokens_each * width, width, dim, 1}};
+    const sy::tensor out{attended_.data(), numbers_.attention, {sequences, tokens_each, heads, dim}};
     calls_.launch(decode_, ops::attention_decode::call(q, cached, out));
     return;
   }

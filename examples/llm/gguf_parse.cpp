@@ -277,12 +277,12 @@ void gguf_file::parse(std::span<const std::byte> bytes) {
   const std::uint64_t data_start = (from.position() + alignment_ - 1) / alignment_ * alignment_;
   tensors_.reserve(entries.size());
   tensor_index_.reserve(entries.size());
-  for (tensor_entry& each : entries) {
-    place(*this, each, bytes, data_start);
-    if (!tensor_index_.try_emplace(each.tensor.name, tensors_.size()).second) {
-      throw error("tensor " + quote(each.tensor.name) + " appears twice" + std::string{download_again});
+  for (tensor_entry& entry : entries) {
+    place(*this, entry, bytes, data_start);
+    if (!tensor_index_.try_emplace(entry.tensor.name, tensors_.size()).second) {
+      throw error("tensor " + quote(entry.tensor.name) + " appears twice" + std::string{download_again});
     }
-    tensors_.push_back(each.tensor);
+    tensors_.push_back(entry.tensor);
   }
 }
 

@@ -26,7 +26,7 @@ void kv_cache::give_back(const std::vector<std::int32_t>& pages) {
 }
 
 void kv_cache::clear() {
-  for (device_memory& each : memory_) each.fill(0);
+  for (device_memory& part : memory_) part.fill(0);
 }
 
 sy::tensor kv_cache::view(std::size_t index) const {

@@ -22,9 +22,9 @@ namespace {
 template <class Visit>
 void for_each_part(const model_weights& weights, Visit&& visit) {
   for (const layer_weights& layer : weights.layers()) {
-    for (const projection* const each :
+    for (const projection* const projected :
          {&layer.qkv, &layer.attention_output, &layer.gate_and_up, &layer.down}) {
-      for (const projection::part& part : each->parts) visit(part);
+      for (const projection::part& part : projected->parts) visit(part);
     }
   }
 }
@@ -58,14 +58,14 @@ linear_layers::linear_layers(sy::catalog& catalog, const sy::device& device,
 }
 
 void linear_layers::multiply(const sy::const_tensor& x, const projection& with, const sy::tensor& out) {
-  for (const projection::part& each : with.parts) {
-    auto* const first = static_cast<std::byte*>(out.data()) + each.first * sy::size_of(out.dtype());
-    const sy::tensor columns{first, out.dtype(), {out.extent(0), each.weights.rows}, {out.stride(0), 1}};
-    if (multiply_with_cublaslt(x, each, columns)) continue;
+  for (const projection::part& part : with.parts) {
+    auto* const first = static_cast<std::byte*>(out.data()) + part.first * sy::size_of(out.dtype());
+    const sy::tensor columns{first, out.dtype(), {out.extent(0), part.weights.rows}, {out.stride(0), 1}};
+    if (multiply_with_cublaslt(x, part, columns)) continue;
     calls_.launch(matmul_,
                   ops::matmul_quantized::call(
-                      x, each.weights, columns,
-                      {.bias = each.bias, .int8_activations = int8_activations_, .w_is_constant = true}));
+                      x, part.weights, columns,
+                      {.bias = part.bias, .int8_activations = int8_activations_, .w_is_constant = true}));
   }
 }
 

@@ -38,7 +38,7 @@ class stepper {
   stepper(const stepper&) = delete;
   stepper& operator=(const stepper&) = delete;
   ~stepper() {
-    for (const auto& each : pages_) model_.cache().give_back(each);
+    for (const auto& pages : pages_) model_.cache().give_back(pages);
   }
 
   /// `count` more tokens of every sequence, with the logits of the last one of each where they are wanted.

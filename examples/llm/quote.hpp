@@ -13,10 +13,10 @@ namespace llm {
   constexpr std::size_t most = 60;
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "'";
-  for (const char each : text.substr(0, most)) {
-    const auto byte = static_cast<unsigned char>(each);
+  for (const char character : text.substr(0, most)) {
+    const auto byte = static_cast<unsigned char>(character);
     if (byte >= 0x20 && byte < 0x7f) {
-      out += each;
+      out += character;
     } else {
       out += "\\x";
       out += digits[byte >> 4U];

@@ -71,10 +71,10 @@ void sampler::collect(std::span<const float> logits) {
 double sampler::set_weights(float largest) {
   // A division could give 0/0 for a temperature that is all but 0; the largest has the weight 1 without one.
   double sum = 0;
-  for (candidate& each : candidates_) {
-    const double below = static_cast<double>(each.logit) - static_cast<double>(largest);
-    each.weight = below == 0 ? 1 : std::exp(below / static_cast<double>(options_.temperature));
-    sum += each.weight;
+  for (candidate& kept : candidates_) {
+    const double below = static_cast<double>(kept.logit) - static_cast<double>(largest);
+    kept.weight = below == 0 ? 1 : std::exp(below / static_cast<double>(options_.temperature));
+    sum += kept.weight;
   }
   return sum;
 }
@@ -113,9 +113,9 @@ std::int32_t sampler::sample(std::span<const float> logits) {
   double sum = set_weights(logits[largest]);
   if (options_.top_p < 1) sum = keep_top_p(sum);
   double rest = draw() * sum;
-  for (const candidate& each : candidates_) {
-    rest -= each.weight;
-    if (rest < 0) return each.token;
+  for (const candidate& kept : candidates_) {
+    rest -= kept.weight;
+    if (rest < 0) return kept.token;
   }
   return static_cast<std::int32_t>(largest);  // rounding left a rest
 }

@@ -16,9 +16,9 @@ special_tokens::special_tokens(const vocabulary& tokens) {
     tokens_.try_emplace(name, token);
     lengths_[static_cast<std::uint8_t>(name[0])].push_back(name.size());
   }
-  for (std::vector<std::size_t>& each : lengths_) {
-    std::sort(each.begin(), each.end(), std::greater<>{});
-    each.erase(std::unique(each.begin(), each.end()), each.end());
+  for (std::vector<std::size_t>& lengths : lengths_) {
+    std::sort(lengths.begin(), lengths.end(), std::greater<>{});
+    lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   }
 }
 

@@ -113,8 +113,8 @@ class match_state {
 }  // namespace
 
 std::optional<split_rule> find_split_rule(std::string_view name) noexcept {
-  for (const named_rule& each : named_rules) {
-    if (each.name == name) return each.rule;
+  for (const named_rule& rule : named_rules) {
+    if (rule.name == name) return rule.rule;
   }
   return std::nullopt;
 }

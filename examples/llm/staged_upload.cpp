@@ -43,7 +43,7 @@ void staged_upload::copy(std::byte* to, const std::byte* from, std::size_t bytes
 }
 
 void staged_upload::wait() {
-  for (const lane& each : lanes_) each.stream.wait();
+  for (const lane& lane_of : lanes_) lane_of.stream.wait();
 }
 
 }  // namespace llm

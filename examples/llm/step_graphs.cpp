@@ -12,7 +12,7 @@ void step_graphs::run(const shape& of, switchyard::stream on, const std::functio
   if (api_ == nullptr) return work();
   const std::uint64_t generation = catalog_.generation();
   const auto found =
-      std::find_if(known_.begin(), known_.end(), [&of](const known& each) { return each.of == of; });
+      std::find_if(known_.begin(), known_.end(), [&of](const known& step) { return step.of == of; });
   if (found == known_.end() || found->generation != generation) {
     if (found != known_.end()) known_.erase(found);
     work();

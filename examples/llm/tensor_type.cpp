@@ -53,25 +53,25 @@ constexpr std::array known_types{
 }  // namespace
 
 block_format block_of(tensor_type type) noexcept {
-  for (const known_type& each : known_types) {
-    if (each.type == type) return each.block;
+  for (const known_type& type_of : known_types) {
+    if (type_of.type == type) return type_of.block;
   }
   return {};
 }
 
 std::string to_string(tensor_type type) {
-  for (const known_type& each : known_types) {
-    if (each.type == type) return std::string{each.name};
+  for (const known_type& type_of : known_types) {
+    if (type_of.type == type) return std::string{type_of.name};
   }
   return "type " + std::to_string(static_cast<std::uint32_t>(type));
 }
 
 std::string readable_types() {
   std::string out;
-  for (const known_type& each : known_types) {
-    if (!each.block) continue;
+  for (const known_type& type_of : known_types) {
+    if (!type_of.block) continue;
     if (!out.empty()) out += ", ";
-    out += each.name;
+    out += type_of.name;
   }
   return out;
 }

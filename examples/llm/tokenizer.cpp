@@ -118,8 +118,8 @@ std::string_view tokenizer::decode(token_id token) const {
 
 std::string tokenizer::decode(std::span<const token_id> tokens) const {
   std::string out;
-  for (const token_id each : tokens) {
-    if (type(each) != token_type::control) out += decode(each);
+  for (const token_id token : tokens) {
+    if (type(token) != token_type::control) out += decode(token);
   }
   return out;
 }

@@ -131,8 +131,8 @@ projection model_weights::join(const std::string& prefix, const std::vector<shap
   std::size_t bytes = 0;
   bool are_alike = true;
   bool are_adjacent = true;
-  for (const shape& each : shapes) {
-    const gguf_tensor& found = find({prefix + each.name + ".weight", each.columns, each.rows});
+  for (const shape& part : shapes) {
+    const gguf_tensor& found = find({prefix + part.name + ".weight", part.columns, part.rows});
     if (!tensors.empty()) {
       const gguf_tensor& last = *tensors.back();
       are_alike = are_alike && found.type == last.type;
@@ -140,7 +140,7 @@ projection model_weights::join(const std::string& prefix, const std::vector<shap
     }
     tensors.push_back(&found);
     bytes += found.data.size();
-    out.outputs += each.rows;
+    out.outputs += part.rows;
   }
   bytes_per_token_ += static_cast<std::int64_t>(bytes);
   // A bias of one means a bias of all: zeros where the file has none.
@@ -174,9 +174,9 @@ projection model_weights::join(const std::string& prefix, const std::vector<shap
   } else if (are_alike) {
     const device_memory& joined = allocate(bytes);
     std::size_t first = 0;
-    for (const gguf_tensor* const each : tensors) {
-      copy(joined, each->data.data(), each->data.size(), first);
-      first += each->data.size();
+    for (const gguf_tensor* const tensor : tensors) {
+      copy(joined, tensor->data.data(), tensor->data.size(), first);
+      first += tensor->data.size();
     }
     out.parts.push_back({{joined.data(), format, out.outputs, columns}, bias_at(0, out.outputs), 0});
   } else {
