@@ -15,6 +15,6 @@ int main() {
   const auto call = sy::operators::softmax::call(x, x);
   softmax({}, call);  // chooses a kernel, loads it and launches it on the default stream
 
-  for (const float each : memory) std::printf("%.3f\n", static_cast<double>(each));
+  for (const float value : memory) std::printf("%.3f\n", static_cast<double>(value));
   std::printf("%s\n", to_string(softmax.explain(call)).c_str());
 }

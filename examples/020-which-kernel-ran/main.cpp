@@ -40,10 +40,10 @@ int main() {
 
   // A candidate of this call's type, with the first rule that excludes it. Others of its name serve other
   // types.
-  for (const sy::candidate_report& each : why.candidates) {
-    if (each.variant != "baseline_s4") continue;
-    std::printf("candidate %s: %s\n", each.variant.c_str(),
-                each.admissible ? "may serve this call" : each.obstacle.c_str());
+  for (const sy::candidate_report& candidate : why.candidates) {
+    if (candidate.variant != "baseline_s4") continue;
+    std::printf("candidate %s: %s\n", candidate.variant.c_str(),
+                candidate.admissible ? "may serve this call" : candidate.obstacle.c_str());
   }
 
   std::printf("\nThe same call on other CPUs:\n");

@@ -21,8 +21,8 @@ int main() {
   for (int i = 0; i < 1 + 160; ++i) softmax({}, call);  // the first one is planned, and not timed
 
   catalog.poll_live();  // as watch() does at each look
-  for (const sy::live_problem& each : catalog.live().problems) {
-    for (const sy::live_variant& one : each.variants)
+  for (const sy::live_problem& problem : catalog.live().problems) {
+    for (const sy::live_variant& one : problem.variants)
       std::printf("%llu calls timed\n", static_cast<unsigned long long>(one.calls.count));
   }
 

@@ -58,7 +58,7 @@ class copy_speed {
     std::vector<std::thread> others;
     for (std::size_t part = 1; part < parts; ++part) others.emplace_back(copy_part, part);
     copy_part(0);
-    for (std::thread& each : others) each.join();
+    for (std::thread& thread : others) thread.join();
   }
 
   std::shared_ptr<sy::device_driver> driver_;

@@ -75,10 +75,10 @@ struct dispatchers {
 
   /// Runs `each(dispatcher, call)` for every call of the layer, and returns what it returns.
   template <class Each>
-  [[nodiscard]] auto for_each(layer& calls, const Each& each) {
-    std::vector<decltype(each(rotary, calls.rotary.front()))> out;
-    for (rotary_call& call : calls.rotary) out.push_back(each(rotary, call));
-    for (attention_call& call : calls.attention) out.push_back(each(attention, call));
+  [[nodiscard]] auto for_each(layer& calls, const Each& visit) {
+    std::vector<decltype(visit(rotary, calls.rotary.front()))> out;
+    for (rotary_call& call : calls.rotary) out.push_back(visit(rotary, call));
+    for (attention_call& call : calls.attention) out.push_back(visit(attention, call));
     return out;
   }
 };
@@ -114,10 +114,10 @@ struct measured_call {
 /// with; the one in the middle of that order comes second, so that a slow one is measured early.
 [[nodiscard]] std::vector<std::string> variants_of(const sy::explanation& why) {
   std::vector<std::string> out;
-  for (const sy::candidate_report& each : why.candidates) {  // targets may have variants of one name
-    if (each.admissible && each.variant != "reference" &&
-        std::find(out.begin(), out.end(), each.variant) == out.end())
-      out.push_back(each.variant);
+  for (const sy::candidate_report& candidate : why.candidates) {  // targets may have variants of one name
+    if (candidate.admissible && candidate.variant != "reference" &&
+        std::find(out.begin(), out.end(), candidate.variant) == out.end())
+      out.push_back(candidate.variant);
   }
   if (out.size() > 3) {
     const auto middle = out.begin() + static_cast<std::ptrdiff_t>(out.size() / 2);
@@ -205,7 +205,7 @@ void write_table(const std::filesystem::path& root, const sy::operator_descripti
                  const sy::device_properties& device, const std::vector<measured_call>& calls,
                  timed_variant measured_call::*which) {
   std::vector<quickstart::measured_row> rows;
-  for (const measured_call& each : calls) rows.push_back({each.problem, each.*which});
+  for (const measured_call& call : calls) rows.push_back({call.problem, call.*which});
   const std::filesystem::path path = root / "tables" / op.name / "quickstart.json";
   quickstart::replace_file(path, quickstart::make_table(op, device, rows).dump(1));
   std::printf("wrote %s: %zu rows\n", path.c_str(), rows.size());

@@ -108,8 +108,8 @@ struct measured_row {
       }
     }
     nlohmann::ordered_json* group = nullptr;
-    for (auto& each : out["groups"]) {
-      if (each["type"] == type) group = &each;
+    for (auto& entry : out["groups"]) {
+      if (entry["type"] == type) group = &entry;
     }
     if (group == nullptr) {
       out["groups"].push_back({{"type", type}, {"axes", sizes}, {"rows", nlohmann::ordered_json::array()}});
