@@ -205,8 +205,8 @@ struct random_attention {
     const auto bytes = static_cast<std::size_t>(size_of(type));
     for (std::size_t last = bytes - 1; last < v.size(); last += bytes) v[last] &= std::byte{0x7F};
     double size = 0;
-    for (const double each : run().out) {
-      if (!std::isnan(each)) size = std::max(size, each);
+    for (const double value : run().out) {
+      if (!std::isnan(value)) size = std::max(size, value);
     }
     std::copy(kept.begin(), kept.end(), v.begin());
     return size;
@@ -261,7 +261,7 @@ struct random_attention {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const auto* at = static_cast<const std::byte*>(found) + i * bytes;
     if (std::isnan(expected[i])) {
-      if (std::any_of(at, at + bytes, [](std::byte each) { return each != std::byte{0xFF}; })) {
+      if (std::any_of(at, at + bytes, [](std::byte byte) { return byte != std::byte{0xFF}; })) {
         return name + ": element " + std::to_string(i) + " is written";
       }
       continue;

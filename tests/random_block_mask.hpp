@@ -123,7 +123,7 @@ class random_block_mask {
       }
     }
     if (chance(20)) std::fill_n(bits_.begin(), block_q_ * words_, 0U);
-    for (std::int32_t& each : entries_) each = static_cast<std::int32_t>(below(tiles_));
+    for (std::int32_t& entry : entries_) entry = static_cast<std::int32_t>(below(tiles_));
   }
 
   void make_lists() {

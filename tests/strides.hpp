@@ -15,9 +15,9 @@ namespace switchyard::test {
 
 template <class Operator>
 void set_strides(typename Operator::arguments& call, std::int64_t stride = 0) {
-  for (const field_description& each : describe<Operator>().fields) {
-    if (each.name.find("stride") == std::string_view::npos || each.kind != value_kind::i64) continue;
-    auto* const at = reinterpret_cast<std::byte*>(&call) + each.offset;
+  for (const field_description& field : describe<Operator>().fields) {
+    if (field.name.find("stride") == std::string_view::npos || field.kind != value_kind::i64) continue;
+    auto* const at = reinterpret_cast<std::byte*>(&call) + field.offset;
     std::int64_t value = 0;
     std::memcpy(&value, at, sizeof value);
     if (value == unset) std::memcpy(at, &stride, sizeof stride);

@@ -71,9 +71,9 @@ template <class Value>
 template <class Make, class Items>
 [[gnu::noinline]] void run(const Items& items, const Make& make) {
   for (int i = 0; i < calls_counted; ++i) {
-    const auto& each = items[static_cast<std::size_t>(i) % items.size()];
-    touch(each);
-    make(each);
+    const auto& item = items[static_cast<std::size_t>(i) % items.size()];
+    touch(item);
+    make(item);
   }
 }
 

@@ -224,11 +224,11 @@ json make_group(json rows) {
 std::vector<json> make_variants(std::size_t count) {
   std::vector<json> out;
   for (std::size_t i = 0; i < count; ++i) {
-    json each = nothing_variant("v" + std::to_string(i));
-    each["type"] = {{"dtype", "f16"}};
-    each["config"] = {{"block_m", 64 << i % 3}, {"block_n", 32 << i % 4}};
-    each["requires"] = {"seqlen_k <= 1 << 30", "head_dim % 8 == 0"};
-    out.push_back(std::move(each));
+    json variant = nothing_variant("v" + std::to_string(i));
+    variant["type"] = {{"dtype", "f16"}};
+    variant["config"] = {{"block_m", 64 << i % 3}, {"block_n", 32 << i % 4}};
+    variant["requires"] = {"seqlen_k <= 1 << 30", "head_dim % 8 == 0"};
+    out.push_back(std::move(variant));
   }
   return out;
 }
@@ -338,19 +338,19 @@ void visit_first_choice(std::string_view which, const Visitor& visit) {
   }
   if (which != "attention" && which != "costs") throw std::invalid_argument{"unknown: " + std::string{which}};
   std::vector<json> variants = make_variants(6);
-  for (json& each : variants) {
-    each["launches"] = take_all<attention_forward>("nothing_attention_forward")["launches"];
-    if (which == "costs") each["cost"] = tile_cost;
+  for (json& variant : variants) {
+    variant["launches"] = take_all<attention_forward>("nothing_attention_forward")["launches"];
+    if (which == "costs") variant["cost"] = tile_cost;
   }
   files.put_manifest("attention_forward", variants);
   auto call = attention_call(some_memory.data());
   call.dtype = sy::dtype::f16;
   call.mask = sy::operators::attention_mask::causal_bottom_right;
   json rows = json::array();
-  for (json& each : make_rows(10'000, random)) {
+  for (json& row : make_rows(10'000, random)) {
     draw_sizes(call, random);
-    each["at"] = {call.batch, call.heads, call.heads_kv, call.seqlen_q, call.seqlen_k};
-    rows.push_back(std::move(each));
+    row["at"] = {call.batch, call.heads, call.heads_kv, call.seqlen_q, call.seqlen_k};
+    rows.push_back(std::move(row));
   }
   json table = disk::make_table(
       "attention_forward", {{{"type", {{"dtype", "f16"}, {"head_dim", 128}, {"mask", "causal_bottom_right"}}},
@@ -394,10 +394,10 @@ std::shared_ptr<const sy::selector> make_selector(std::size_t rows, std::uint32_
   sy::row_group& group = table->groups.emplace_back();
   for (std::uint32_t axis = 0; axis < dimensions; ++axis) group.axes.push_back(axis);
   for (int i = 0; i < 6; ++i) {
-    sy::variant each;
-    each.id = "v" + std::to_string(i);
-    manifest->variants.push_back(each);
-    group.ids.push_back(each.id);
+    sy::variant variant;
+    variant.id = "v" + std::to_string(i);
+    manifest->variants.push_back(variant);
+    group.ids.push_back(variant.id);
     group.blobs.emplace_back();
   }
   draw random;
@@ -531,18 +531,18 @@ void count(std::string_view counted, std::int64_t calls) {
   const std::string_view how = counted.substr(dash + 1);
   if (how == "chosen" || how == "drawn") {
     visit_first_choice(counted.substr(0, dash),
-                       [&](auto&& each, const char*, std::initializer_list<sy::axis_span>) {
-                         how == "chosen" ? each.choose(calls) : each.draw_only(calls);
+                       [&](auto&& bench, const char*, std::initializer_list<sy::axis_span>) {
+                         how == "chosen" ? bench.choose(calls) : bench.draw_only(calls);
                        });
     return;
   }
-  visit_warm(counted.substr(0, dash), [&](auto&& each, const char*) {
+  visit_warm(counted.substr(0, dash), [&](auto&& bench, const char*) {
     if (how == "dispatched") {
-      each.dispatched(calls);
+      bench.dispatched(calls);
     } else if (how == "bare") {
-      each.bare(calls);
+      bench.bare(calls);
     } else {
-      each.empty(calls);
+      bench.empty(calls);
     }
   });
 }
@@ -558,14 +558,14 @@ int main(int argc, char** argv) {
   const auto wanted = [only](std::string_view part) { return only.empty() || only == part; };
   if (wanted("warm")) {
     for (const char* which : {"sixteen", "rotary", "attention"}) {
-      visit_warm(which, [](auto&& each, const char* name) { each.measure(name); });
+      visit_warm(which, [](auto&& bench, const char* name) { bench.measure(name); });
     }
   }
   if (wanted("first")) {
     for (const char* which : {"few", "sizes", "attention", "costs"}) {
       visit_first_choice(
-          which, [](auto&& each, const std::string& name, std::initializer_list<sy::axis_span> sizes) {
-            each.measure(name, sizes);
+          which, [](auto&& bench, const std::string& name, std::initializer_list<sy::axis_span> sizes) {
+            bench.measure(name, sizes);
           });
     }
   }

@@ -59,18 +59,18 @@ struct maps {
 
 std::vector<json> maps_variants() {
   json parameters = json::array();
-  for (const std::string each : {"q", "k", "v", "out"}) {
-    const bool is_query = each == "q" || each == "out";
+  for (const std::string tensor : {"q", "k", "v", "out"}) {
+    const bool is_query = tensor == "q" || tensor == "out";
     parameters.push_back(
         {{"tensor_map",
-          {{"of", each},
+          {{"of", tensor},
            {"dtype", "f16"},
            {"extents", {"128", is_query ? "seqlen_q" : "seqlen_k", "heads", "batch"}},
-           {"strides", {"2 * " + each + "_token", "2 * " + each + "_head", "2 * " + each + "_batch"}},
+           {"strides", {"2 * " + tensor + "_token", "2 * " + tensor + "_head", "2 * " + tensor + "_batch"}},
            {"box", {64, 128, 1, 1}},
            {"swizzle", "128B"}}}});
   }
-  for (const char* each : {"scale", "window", "seqlen_q", "seqlen_k"}) parameters.push_back(each);
+  for (const char* name : {"scale", "window", "seqlen_q", "seqlen_k"}) parameters.push_back(name);
   return {{{"id", "all"},
            {"launches", {{{"kernel", "take_128_128_128_128_4_4_8_8"}, {"parameters", parameters}}}}}};
 }

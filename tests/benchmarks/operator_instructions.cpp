@@ -253,9 +253,9 @@ constexpr sy::workspace any_workspace() {
 }
 
 template <class Operator>
-[[gnu::noinline]] void dispatch(sy::dispatcher<Operator>& on, sy::stream launch_stream, calls<Operator>& each,
+[[gnu::noinline]] void dispatch(sy::dispatcher<Operator>& on, sy::stream launch_stream, calls<Operator>& made,
                                 int count) {
-  for (int i = 0; i < count; ++i) on(launch_stream, each.next(i), any_workspace());
+  for (int i = 0; i < count; ++i) on(launch_stream, made.next(i), any_workspace());
 }
 
 /// The driver's entry points: launches with attributes have another one, whose stand-in takes longer.
@@ -279,7 +279,7 @@ bool has_attributes(const json& launch) {
 
 template <class Operator>
 [[gnu::noinline]] void launch_bare(const std::vector<json>& launches, entry_points entry, void* function,
-                                   sy::stream launch_stream, calls<Operator>& each, int count) {
+                                   sy::stream launch_stream, calls<Operator>& made, int count) {
   std::array<void*, sy::max_parameters> parameters{};
   auto* const kernel = static_cast<CUfunc_st*>(function);
   auto* const stream = static_cast<CUstream_st*>(launch_stream);
@@ -293,7 +293,7 @@ template <class Operator>
   attributes[0].value.flag = 1;
   const cuda::launch_config config{1, 1, 1, 32, 1, 1, 0, stream, attributes.data(), 1};
   for (int i = 0; i < count; ++i) {
-    (void)each.next(i);
+    (void)made.next(i);
     for (std::size_t fill = 0; fill < fills; ++fill) {
       if (entry.fill(reinterpret_cast<std::uintptr_t>(small_workspace.data()), 0, 4, stream) != 0)
         std::abort();
@@ -326,7 +326,7 @@ void count(const std::string& name, json variant, const std::vector<std::string>
   const std::size_t launches = variant["launches"].size();
   narrow_keys = variant.value("type", json::object()).value("kv_dtype", "") == "f8_e4m3";
   variant["id"] = "only";
-  for (const char* const each : {"type", "requires", "cost", "cost_us"}) variant.erase(each);
+  for (const char* const key : {"type", "requires", "cost", "cost_us"}) variant.erase(key);
   if (!conditions.empty()) variant["requires"] = conditions;
   if (narrow_keys) variant["requires"] = {"kv_dtype == f8_e4m3"};
   for (json& launch : variant["launches"]) {
@@ -341,9 +341,9 @@ void count(const std::string& name, json variant, const std::vector<std::string>
   sy::dispatcher<Operator> on{catalog, device};
   const fake_stream own{primary(0)};
   set_current(primary(0));
-  calls<Operator> each;
+  calls<Operator> made;
   try {
-    dispatch(on, own.get(), each, 64);  // each of them several times
+    dispatch(on, own.get(), made, 64);  // each of them several times
   } catch (const sy::error& problem) {
     std::fprintf(stderr, "%s: %s\n", name.c_str(), problem.what());
     any_failed = true;
@@ -364,9 +364,9 @@ void count(const std::string& name, json variant, const std::vector<std::string>
     CALLGRIND_DUMP_STATS_AT(label.c_str());
   };
   entry.fill = reinterpret_cast<decltype(entry.fill)>(fake<void*>("fake_cuda_memset"));
-  measure("dispatched", [&] { dispatch(on, own.get(), each, calls_counted); });
+  measure("dispatched", [&] { dispatch(on, own.get(), made, calls_counted); });
   measure("bare", [&] {
-    launch_bare(variant["launches"].template get<std::vector<json>>(), entry, function, own.get(), each,
+    launch_bare(variant["launches"].template get<std::vector<json>>(), entry, function, own.get(), made,
                 calls_counted);
   });
   driver.unload(module);
@@ -383,8 +383,8 @@ void count_all(const std::filesystem::path& folder, std::string_view wanted) {
     if (!in) continue;
     const json manifest = json::parse(in);
     const json shared = manifest.value("shared", json::object());
-    for (const json& each : manifest["variants"]) {
-      json variant = inherit(each, shared);
+    for (const json& entry : manifest["variants"]) {
+      json variant = inherit(entry, shared);
       json shape = json::array();
       for (json& launch : variant["launches"]) {
         launch = inherit(launch, shared);

@@ -160,12 +160,12 @@ void measure(const std::string& name, const pace& at, const Call& call, const au
   }};
   std::this_thread::sleep_for(std::chrono::duration<double>(at.seconds));
   stop = true;
-  for (std::thread& each : threads) each.join();
+  for (std::thread& thread : threads) thread.join();
   replacing.join();
   samples sum;
-  for (const samples& each : all) {
-    sum.known.insert(sum.known.end(), each.known.begin(), each.known.end());
-    sum.fresh.insert(sum.fresh.end(), each.fresh.begin(), each.fresh.end());
+  for (const samples& part : all) {
+    sum.known.insert(sum.known.end(), part.known.begin(), part.known.end());
+    sum.fresh.insert(sum.fresh.end(), part.fresh.begin(), part.fresh.end());
   }
   print(name + " known", sum.known);
   print(name + " new", sum.fresh);

@@ -7,6 +7,6 @@
 #include <switchyard/files/search_path.hpp>
 
 int main() {
-  for (const std::string& each : switchyard::installed_roots(std::string{switchyard::data_folder}))
-    std::puts(each.c_str());
+  for (const std::string& root : switchyard::installed_roots(std::string{switchyard::data_folder}))
+    std::puts(root.c_str());
 }

@@ -112,7 +112,7 @@ std::vector<float> random_values(std::size_t count) {
   static std::mt19937 random{sy::test::fresh_seed()};
   std::uniform_real_distribution<float> real{-100, 100};
   std::vector<float> out(count);
-  for (float& each : out) each = real(random);
+  for (float& value : out) value = real(random);
   return out;
 }
 
@@ -264,7 +264,7 @@ TEST_CASE("threads with streams of their own get their own results") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
 }
 
@@ -291,20 +291,20 @@ TEST_CASE("calls follow their streams from context to context") {
                         std::make_unique<raw::buffer<float>>(std::vector<float>(elements, NAN))});
     }
     for (int round = 0; round < 3; ++round) {
-      for (const place& each : places) {
+      for (const place& here : places) {
         for (CUctx_st* const current : {own, raw::primary_context()}) {
           raw::set_current(current);
           const float a = static_cast<float>(round) + (current == own ? 2.0F : 3.0F);
-          run(each.stream->get(), {.y = each.y->get(), .x = each.x->get(), .a = a, .n = elements});
+          run(here.stream->get(), {.y = here.y->get(), .x = here.x->get(), .a = a, .n = elements});
           CHECK(raw::current_context() == current);
-          raw::set_current(each.context);
-          const auto out = each.y->read();
+          raw::set_current(here.context);
+          const auto out = here.y->read();
           CHECK(is_scaled(out, {values.begin(), values.begin() + elements}, a));
           // The default stream of whichever is current.
-          run({}, {.y = each.y->get(), .x = each.x->get(), .a = a + 1, .n = elements});
-          CHECK(is_scaled(each.y->read(), {values.begin(), values.begin() + elements}, a + 1));
-          tiles(each.stream->get(), {.matrix = each.x->get(), .out = each.y->get(), .x = 64, .y = 48});
-          const auto copied = each.y->read();
+          run({}, {.y = here.y->get(), .x = here.x->get(), .a = a + 1, .n = elements});
+          CHECK(is_scaled(here.y->read(), {values.begin(), values.begin() + elements}, a + 1));
+          tiles(here.stream->get(), {.matrix = here.x->get(), .out = here.y->get(), .x = 64, .y = 48});
+          const auto copied = here.y->read();
           bool right = true;
           for (std::size_t at = 0; at < std::size_t{16} * 32; ++at)
             right = right && copied[at] == values[(48 + at / 32) * 128 + 64 + at % 32];
@@ -328,8 +328,8 @@ TEST_CASE("calls follow their streams from context to context") {
       }
       bound(places[0].stream->get(), call);
     }
-    for (const place& each : places) {
-      raw::set_current(each.context);
+    for (const place& here : places) {
+      raw::set_current(here.context);
       raw::call("cuCtxSynchronize");
     }
     // Memory and streams go before their context.

@@ -81,14 +81,14 @@ TEST_CASE("a driver that cannot be used says why") {
       {"mismatch", sy::error_code::driver_too_old, {"kernel module"}},
       {"featureless", sy::error_code::unsupported_device, {"Fake A", "compute capability"}},
   };
-  for (const auto& each : cases) {
-    INFO(each.how);
+  for (const auto& sample : cases) {
+    INFO(sample.how);
     const auto how = renamed();
     {
-      const misbehaviour now{each.how};
+      const misbehaviour now{sample.how};
       const auto error = error_of([&] { (void)sy::cuda::open(0, how); });
-      CHECK(error.code() == each.code);
-      for (const auto& part : each.parts) CHECK(contains(error.what(), part));
+      CHECK(error.code() == sample.code);
+      for (const auto& part : sample.parts) CHECK(contains(error.what(), part));
     }
     CHECK(notes().retained[0] == 0);
     CHECK(sy::cuda::count(how) == 2);  // a failure is not remembered

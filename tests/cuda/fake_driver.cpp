@@ -344,10 +344,11 @@ const cuda::api functions = [] {
                               void**) {
     unsigned seen = 0;
     for (unsigned i = 0; i < config->attribute_count; ++i) {
-      const cuda::launch_attribute& each = config->attributes[i];
-      const bool is_cluster = each.id == cuda::launch_attribute_id::cluster_dimension;
-      if (is_cluster || each.value.flag == 1) seen |= 1U << each.id;
-      if (is_cluster) notes.cluster = {each.value.cluster.x, each.value.cluster.y, each.value.cluster.z};
+      const cuda::launch_attribute& attribute = config->attributes[i];
+      const bool is_cluster = attribute.id == cuda::launch_attribute_id::cluster_dimension;
+      if (is_cluster || attribute.value.flag == 1) seen |= 1U << attribute.id;
+      if (is_cluster)
+        notes.cluster = {attribute.value.cluster.x, attribute.value.cluster.y, attribute.value.cluster.z};
     }
     return start(function, config->stream, seen, parameters);
   };
@@ -396,8 +397,8 @@ const cuda::api functions = [] {
   };
   table.graph_launch = [](CUgraphExec_st* executable, CUstream_st* stream) {
     ++notes.graph_launches;
-    for (CUfunc_st* const each : executable->kernels) {
-      if (const int code = start(each, stream, 0, nullptr); code != 0) return code;
+    for (CUfunc_st* const kernel : executable->kernels) {
+      if (const int code = start(kernel, stream, 0, nullptr); code != 0) return code;
     }
     return cuda::result::success;
   };
@@ -467,8 +468,8 @@ const cuda::api functions = [] {
     const auto put = [&](std::uint64_t value) { words[used++] = static_cast<std::uint32_t>(value); };
     put(reinterpret_cast<std::uintptr_t>(address));
     put(reinterpret_cast<std::uintptr_t>(address) >> 32U);
-    for (const int each : {type, interleave, swizzle, l2_promotion, fill})
-      put(static_cast<std::uint64_t>(each));
+    for (const int setting : {type, interleave, swizzle, l2_promotion, fill})
+      put(static_cast<std::uint64_t>(setting));
     put(rank);
     for (std::uint32_t i = 0; i < rank; ++i) {
       put(extents[i]);
@@ -543,8 +544,8 @@ constexpr std::pair<std::string_view, int> versions[]{
 int find(const char* symbol, void** address, int version, int* found) {
   *address = nullptr;
   const bool eleven = misbehaves("eleven");
-  const bool is_known = std::any_of(std::begin(versions), std::end(versions), [&](const auto& each) {
-    return each.first == symbol && each.second == version;
+  const bool is_known = std::any_of(std::begin(versions), std::end(versions), [&](const auto& known) {
+    return known.first == symbol && known.second == version;
   });
   auto table = functions;
   cuda::for_each_entry(table, [&](auto& pointer, const char* name, int since, cuda::presence) {

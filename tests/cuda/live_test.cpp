@@ -225,7 +225,8 @@ TEST_CASE("threads call, poll and reload while calls are timed") {
   all[3].join();
   all[4].join();
   std::uint64_t kept = 0;
-  for (const sy::live_problem& each : with.catalog->live().problems) kept += each.variants.at(0).calls.count;
+  for (const sy::live_problem& problem : with.catalog->live().problems)
+    kept += problem.variants.at(0).calls.count;
   const sy::operator_counters counted = with.counters();
   CHECK(kept == counted.live_times);
   CHECK(counted.live_times > 0);

@@ -266,7 +266,7 @@ TEST_CASE("more streams than are remembered, and as many contexts as are served"
   for (int i = 0; i < 1000; ++i) streams.push_back(std::make_unique<fake_stream>(primary(i % 2)));
   CHECK(launched([&] {
           for (int round = 0; round < 2; ++round) {
-            for (const auto& each : streams) run(each->get(), {});
+            for (const auto& stream : streams) run(stream->get(), {});
           }
         }) == counts{1000, 1000});
   streams.clear();
@@ -312,7 +312,7 @@ TEST_CASE("threads meet devices, streams and problems at once") {
         set_current(nullptr);
       });
     }
-    for (auto& each : threads) each.join();
+    for (auto& thread : threads) thread.join();
   });
   CHECK(failed == 0);
   CHECK(seen == counts{8 * calls * 3 / 2, 8 * calls * 3 / 2});

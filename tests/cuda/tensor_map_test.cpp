@@ -345,6 +345,6 @@ TEST_CASE("threads with arguments of their own are given their own tensor maps")
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
 }

@@ -141,8 +141,8 @@ TEST_CASE("recordings and debug lines have the conditions") {
   }
   int lines = 0;
   for (const std::string& line : lines_of(read_text(files.root() / "problems.jsonl"))) {
-    const json each = json::parse(line);
-    lines += each["count"].get<int>() * (each["problem"]["blocks==2"] == "true" ? 10 : 1);
+    const json entry = json::parse(line);
+    lines += entry["count"].get<int>() * (entry["problem"]["blocks==2"] == "true" ? 10 : 1);
   }
   CHECK(lines == 31);
   CHECK_THAT(files.log(), has_text("blocks==2=true") && has_text("blocks==2=false"));

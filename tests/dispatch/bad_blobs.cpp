@@ -163,7 +163,7 @@ TEST_CASE("threads that meet the same broken blob at once warn once") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(right == 160);
   CHECK(count_of(files.log(), "warning") == 1);
 }

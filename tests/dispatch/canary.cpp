@@ -88,7 +88,7 @@ TEST_CASE("a share grows and is taken back while calls run, and changes nothing 
   const std::set<std::int64_t> half = decided_by_new(on);
   CHECK(half.size() > 430);
   CHECK(half.size() < 570);
-  for (const std::int64_t each : few) CHECK(half.contains(each));
+  for (const std::int64_t value : few) CHECK(half.contains(value));
   (void)catalog.set_canary_share(1);
   CHECK(decided_by_new(on).size() == 1000);
   const std::uint64_t before = catalog.generation();
@@ -175,7 +175,7 @@ TEST_CASE("a share changes under threads that call, and no call fails") {
   }
   for (int i = 0; i < 20; ++i) (void)catalog.set_canary_share(i % 2 == 0 ? 0.2 : 0.8);
   stops = true;
-  for (std::thread& each : all) each.join();
+  for (std::thread& thread : all) thread.join();
   CHECK(wrong == 0);
   CHECK(sy::is_of_canary("stamp", std::vector<std::int64_t>{1, 2}, 1));
   CHECK_FALSE(sy::is_of_canary("stamp", std::vector<std::int64_t>{1, 2}, 0));

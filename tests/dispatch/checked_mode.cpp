@@ -436,8 +436,8 @@ TEST_CASE("checked mode says what it could not read, and counts what it refuses"
   const auto counted = all.checked.catalog.counters();
   REQUIRE(counted.operators.size() == 1);
   std::uint64_t refused = 0;
-  for (const auto& each : counted.operators.front().errors) {
-    if (each.code == static_cast<int>(sy::error_code::check_failed)) refused += each.count;
+  for (const auto& error : counted.operators.front().errors) {
+    if (error.code == static_cast<int>(sy::error_code::check_failed)) refused += error.count;
   }
   CHECK(refused == 1);
 }

@@ -219,7 +219,7 @@ TEST_CASE("threads that give different memory get the variants that it suffices 
     put_limited_variants(files);
     (void)catalog.reload();
   }
-  for (std::thread& each : threads) each.join();
+  for (std::thread& thread : threads) thread.join();
   CHECK(wrong == std::vector<int>(4));
 }
 

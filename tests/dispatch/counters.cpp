@@ -25,16 +25,16 @@ namespace {
 using namespace test;
 
 [[nodiscard]] sy::operator_counters counters_of(const sy::catalog& catalog, const std::string& name) {
-  for (const sy::operator_counters& each : catalog.counters().operators) {
-    if (each.name == name) return each;
+  for (const sy::operator_counters& counters : catalog.counters().operators) {
+    if (counters.name == name) return counters;
   }
   FAIL("nothing was counted for " << name);
   return {};
 }
 
 [[nodiscard]] std::uint64_t count_of_code(const std::vector<sy::counted_code>& from, sy::error_code code) {
-  for (const sy::counted_code& each : from) {
-    if (each.code == static_cast<int>(code)) return each.count;
+  for (const sy::counted_code& counted : from) {
+    if (counted.code == static_cast<int>(code)) return counted.count;
   }
   return 0;
 }
@@ -186,7 +186,7 @@ TEST_CASE("counters of many threads add up") {
       for (int i = 1; i <= problems; ++i) (void)run(*engine.on, {.batch = t + 1, .seqlen = i});
     });
   }
-  for (std::thread& each : all) each.join();
+  for (std::thread& thread : all) thread.join();
   stops = true;
   reader.join();
   CHECK(engine.read().plans == threads * problems);
@@ -202,8 +202,8 @@ TEST_CASE("a metrics file is written as a whole, at once and when the catalog go
   engine.on = nullptr;
   engine.catalog = nullptr;
   CHECK_THAT(read_text(path), has_text("switchyard_plans_total{operator=\"stamp\"} 1\n"));
-  for (const auto& each : std::filesystem::directory_iterator{engine.files.root()})
-    CHECK(each.path().extension() != ".partial");
+  for (const auto& entry : std::filesystem::directory_iterator{engine.files.root()})
+    CHECK(entry.path().extension() != ".partial");
 }
 
 TEST_CASE("a metrics file is written at an interval, also when a thread reads it") {

@@ -74,10 +74,10 @@ struct place {
 /// The same object with another 32-bit number in the hash table that the dynamic section names.
 [[nodiscard]] std::string with_hash(std::string image, std::size_t word, std::uint32_t value) {
   constexpr std::uint64_t gnu_hash = 0x6ffffef5;
-  for (const place& each : places(image)) {
-    if (each.name != "entry " + std::to_string(gnu_hash)) continue;
+  for (const place& field : places(image)) {
+    if (field.name != "entry " + std::to_string(gnu_hash)) continue;
     // In the first segment, whose addresses are offsets.
-    std::memcpy(image.data() + read_at<std::uint64_t>(image, each.at) + 4 * word, &value, sizeof value);
+    std::memcpy(image.data() + read_at<std::uint64_t>(image, field.at) + 4 * word, &value, sizeof value);
     return image;
   }
   FAIL("no such table");
@@ -93,13 +93,13 @@ TEST_CASE("damaged headers of a shared object never end the process") {
   const std::vector<place> all = places(whole);
   REQUIRE(all.size() > 20);
   int refused = 0;
-  for (const place& each : all) {
+  for (const place& field : all) {
     for (const std::uint64_t value :
          {std::uint64_t{1} << 62U, ~std::uint64_t{0}, std::uint64_t{whole.size()} * 2,
-          read_at<std::uint64_t>(whole, each.at) + (std::uint64_t{1} << 32U)}) {
+          read_at<std::uint64_t>(whole, field.at) + (std::uint64_t{1} << 32U)}) {
       std::string image = whole;
-      std::memcpy(image.data() + each.at, &value, sizeof value);
-      INFO(each.name << " is " << value << ": " << problem_of(image));
+      std::memcpy(image.data() + field.at, &value, sizeof value);
+      INFO(field.name << " is " << value << ": " << problem_of(image));
       const int status = load_in_child(image);
       CHECK((status == 0 || status == 1));
       refused += static_cast<int>(!problem_of(image).empty());

@@ -94,7 +94,7 @@ int main() {
     is_right = has_ended_well(child, i);
   }
   stop = true;
-  for (std::thread& each : busy) each.join();
+  for (std::thread& thread : busy) thread.join();
   std::filesystem::remove_all(files().root());
   return is_right ? 0 : 1;
 }

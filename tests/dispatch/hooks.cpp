@@ -132,7 +132,7 @@ TEST_CASE("threads use the program's allocator at the same time") {
       }
     });
   }
-  for (std::thread& each : all) each.join();
+  for (std::thread& thread : all) thread.join();
   CHECK(wrong == 0);
   CHECK(engine.kept.allocations == 200);
   CHECK(engine.kept.releases == 200);

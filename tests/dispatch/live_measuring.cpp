@@ -373,7 +373,7 @@ TEST_CASE("threads compare and call while files are replaced") {
     (void)catalog.reload();
   }
   stops = true;
-  for (std::thread& each : all) each.join();
+  for (std::thread& thread : all) thread.join();
   CHECK(wrong == 0);
   CHECK(catalog.live().denials.empty());
 }

@@ -175,12 +175,12 @@ TEST_CASE("problems are recorded with their counts, which add up across processe
   (void)run_engine(variables + " SWITCHYARD_DEBUG=2", "32");
   std::map<std::int64_t, std::int64_t> counts;
   for (const std::string& line : lines_of(read_text(record))) {
-    const json each = json::parse(line);
-    CHECK(each["operator"] == "stamp");
-    CHECK(each["device"] == sy::host::read_properties().name);
-    CHECK(each["problem"]["dtype"] == "f32");
-    CHECK(each["problem"]["head_dim"] == 64);
-    counts[each["problem"]["seqlen"].get<std::int64_t>()] += each["count"].get<std::int64_t>();
+    const json entry = json::parse(line);
+    CHECK(entry["operator"] == "stamp");
+    CHECK(entry["device"] == sy::host::read_properties().name);
+    CHECK(entry["problem"]["dtype"] == "f32");
+    CHECK(entry["problem"]["head_dim"] == 64);
+    counts[entry["problem"]["seqlen"].get<std::int64_t>()] += entry["count"].get<std::int64_t>();
   }
   CHECK(counts == std::map<std::int64_t, std::int64_t>{{32, 2}, {64, 2}, {128, 4}});
 }
@@ -205,8 +205,8 @@ TEST_CASE("a recording counts every launch, also of plans that were displaced or
   }
   std::map<std::int64_t, std::int64_t> counts;
   for (const std::string& line : lines_of(read_text(files.root() / "problems.jsonl"))) {
-    const json each = json::parse(line);
-    counts[each["problem"]["seqlen"].get<std::int64_t>()] += each["count"].get<std::int64_t>();
+    const json entry = json::parse(line);
+    counts[entry["problem"]["seqlen"].get<std::int64_t>()] += entry["count"].get<std::int64_t>();
   }
   REQUIRE(counts.size() == problems);
   for (const auto& [seqlen, count] : counts) CHECK(count == 3 * (seqlen % 3 + 1));

@@ -452,7 +452,7 @@ TEST_CASE("a block's shared memory is its own, and as large as the manifest says
     for (const std::int64_t seqlen : {1, 77}) {
       std::vector<std::int64_t> out(static_cast<std::size_t>(batch), -1);
       run(nullptr, {.out = reinterpret_cast<std::int32_t*>(out.data()), .batch = batch, .seqlen = seqlen});
-      for (const std::int64_t each : out) REQUIRE(each == seqlen * 100);
+      for (const std::int64_t value : out) REQUIRE(value == seqlen * 100);
     }
   }
 }

@@ -21,9 +21,9 @@ void put_ranges(const disk& files) {
     const std::string blob = "stamp" + std::to_string(i) + ".so";
     files.write(files.kernels("stamp") / blob,
                 read_text(disk::built("stamp.so")) + std::string(8, 'x') + blob);
-    json each = stamp_variant("v" + std::to_string(i), i);
-    each["launches"][0]["blob"] = blob;
-    variants.push_back(each);
+    json variant = stamp_variant("v" + std::to_string(i), i);
+    variant["launches"][0]["blob"] = blob;
+    variants.push_back(variant);
   }
   files.put_manifest("stamp", variants);
   files.put_table("stamp", {stamp_group({row(1, 16, {{"v1", 1.0}, {"v2", 2.0}, {"v3", 4.0}}),

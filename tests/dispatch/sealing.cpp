@@ -27,9 +27,9 @@ void put_short_and_long(const disk& files) {
     const std::string blob = "stamp" + std::to_string(i) + ".so";
     files.write(files.kernels("stamp") / blob,
                 read_text(disk::built("stamp.so")) + std::string(8, 'x') + blob);
-    json each = stamp_variant(i == 1 ? "short" : "long", i);
-    each["launches"][0]["blob"] = blob;
-    variants.push_back(each);
+    json variant = stamp_variant(i == 1 ? "short" : "long", i);
+    variant["launches"][0]["blob"] = blob;
+    variants.push_back(variant);
   }
   files.put_manifest("stamp", variants);
   files.put_table(
@@ -160,7 +160,7 @@ TEST_CASE("a sealed catalog remembers a bounded number of problems, of any threa
       for (int i = 0; i < 400; ++i) (void)run(*engine.on, {.batch = 2 + t, .seqlen = 1 + i});
     });
   }
-  for (std::thread& each : threads) each.join();
+  for (std::thread& thread : threads) thread.join();
   const sy::seal_report found = engine.catalog->sealed();
   CHECK(found.plans == 1'600);
   CHECK(found.problems.size() == 1'024);

@@ -97,7 +97,7 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
     memory.sample(1 - (end - steady::now()) / length);
   }
   stop = true;
-  for (std::thread& each : keepers) each.join();
+  for (std::thread& thread : keepers) thread.join();
   REQUIRE(memory.is_sampled());
   WARN(sum.calls << " calls, " << reloads << " reloads, " << driver->loads << " loads, at least "
                  << memory.early() << " bytes live in the second quarter, " << memory.late()

@@ -69,7 +69,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
     for (int i = 0; i < 20 && catalog.unload_unused() == 0; ++i) std::this_thread::yield();
   }
   stop = true;
-  for (std::thread& each : callers) each.join();
+  for (std::thread& thread : callers) thread.join();
   INFO("slowest call: " << slowest_ns / 1000 << " us");
   CHECK(failed == 0);
   CHECK(driver->loads > 1);

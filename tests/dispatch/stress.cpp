@@ -90,7 +90,7 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
     memory.sample(static_cast<double>(i) / count);
   }
   stop = true;
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   INFO(calls << " calls, at least " << memory.early() << " bytes live in the second quarter, "
              << memory.late() << " in the last");
   CHECK(failed == 0);
@@ -121,6 +121,6 @@ TEST_CASE("threads meet many new problems at once") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
 }

@@ -40,7 +40,7 @@ void read_values(const llm::gguf_file& file) {
     attempt([&] { static_cast<void>(file.boolean(key)); });
     attempt([&] { static_cast<void>(std::string{file.string(key)}); });
     attempt([&] {
-      for (const std::string_view each : file.strings(key)) static_cast<void>(std::string{each});
+      for (const std::string_view text : file.strings(key)) static_cast<void>(std::string{text});
     });
     attempt([&] {
       const auto values = file.integers(key);
@@ -55,10 +55,10 @@ void read_values(const llm::gguf_file& file) {
 
 void read_tensors(const llm::gguf_file& file) {
   unsigned sum = 0;
-  for (const llm::gguf_tensor& each : file.tensors()) {
+  for (const llm::gguf_tensor& tensor : file.tensors()) {
     attempt([&] {
-      const auto data = file.at(each.name).data;
-      require(!data.empty() && each.elements() > 0);
+      const auto data = file.at(tensor.name).data;
+      require(!data.empty() && tensor.elements() > 0);
       sum += std::to_integer<unsigned>(data.front()) + std::to_integer<unsigned>(data.back());
     });
   }
@@ -70,7 +70,7 @@ void use_tokenizer(const llm::gguf_file& file, std::string_view text) {
   const std::vector<llm::token_id> tokens = with.encode(text, {.parse_special = true, .add_bos = true});
   llm::decoder stream{with, true};
   std::string out;
-  for (const llm::token_id each : tokens) out += stream.push(each);
+  for (const llm::token_id token : tokens) out += stream.push(token);
   out += stream.finish();
   require(with.decode(with.encode(text)).size() <= text.size());
 }

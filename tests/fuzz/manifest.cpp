@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sy::warnings warned;
     const auto kernels = std::make_shared<const sy::manifest>(
         sy::parse_manifest({reinterpret_cast<const char*>(data), size}, path, rotary(), warned));
-    for (const std::string& each : warned.messages) require(each.size() < 2000);
+    for (const std::string& message : warned.messages) require(message.size() < 2000);
     choose(kernels, nullptr, measured, "");
     // Read entry by entry it says the same.
     sy::warnings of_outlined;

@@ -29,9 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     } catch (const tool::usage_error& problem) {
       require(std::string_view{problem.what()}.size() < 2000);
     }
-    for (const tool::tuning_problem& each : list.problems()) {
-      require(each.weight > 0 && !each.text(op).empty());
-      for (const auto& [axis, value] : each.axes) {
+    for (const tool::tuning_problem& problem : list.problems()) {
+      require(problem.weight > 0 && !problem.text(op).empty());
+      for (const auto& [axis, value] : problem.axes) {
         require(axis < op.axes.size());
         require(value >= 0 || op.axes[axis].kind == sy::axis_kind::type);
       }

@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     sy::warnings warned;
     const auto read = std::make_shared<const sy::table>(
         sy::parse_table({reinterpret_cast<const char*>(data), size}, path, rotary(), warned));
-    for (const std::string& each : warned.messages) require(each.size() < 2000);
+    for (const std::string& message : warned.messages) require(message.size() < 2000);
     for (const sy::row_group& group : read->groups) {
       require(group.at.size() == group.row_count() * group.axes.size());
       require(group.times.size() == group.first_time.back());

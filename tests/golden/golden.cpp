@@ -65,22 +65,23 @@ std::string answer(const nlohmann::json& asked) {
   }
   sources.force = asked.value("force", "");
   sy::warnings warned;
-  for (const auto& each : asked.at("manifests")) {
-    sources.manifests.push_back(std::make_shared<const sy::manifest>(sy::parse_manifest(
-        completed(each, "manifest").dump(), each.value("path", "manifest.json"), *sources.op, warned)));
+  for (const auto& manifest : asked.at("manifests")) {
+    sources.manifests.push_back(std::make_shared<const sy::manifest>(
+        sy::parse_manifest(completed(manifest, "manifest").dump(), manifest.value("path", "manifest.json"),
+                           *sources.op, warned)));
   }
   for (const char* kind : {"overlays", "tables"}) {
-    for (const auto& each : asked.value(kind, nlohmann::json::array())) {
+    for (const auto& table : asked.value(kind, nlohmann::json::array())) {
       auto read = std::make_shared<const sy::table>(sy::parse_table(
-          completed(each, "table").dump(), each.value("path", "table.json"), *sources.op, warned));
+          completed(table, "table").dump(), table.value("path", "table.json"), *sources.op, warned));
       (std::string{kind} == "tables" ? sources.tables : sources.overlays).push_back(std::move(read));
     }
   }
   std::vector<std::string> of_builder;
   const auto from = sy::build_selector(sources, of_builder);
   std::string out;
-  for (const std::string& each : warned.messages) out += "warning: " + each + "\n";
-  for (const std::string& each : of_builder) out += "warning: " + each + "\n";
+  for (const std::string& message : warned.messages) out += "warning: " + message + "\n";
+  for (const std::string& message : of_builder) out += "warning: " + message + "\n";
 
   std::vector<std::atomic<bool>> unusable(from->candidates.size());
   for (const std::string id : asked.value("unusable", nlohmann::json::array())) {
@@ -107,10 +108,10 @@ std::string answer(const nlohmann::json& asked) {
       out += ", " + sy::text::number(static_cast<double>(chosen.microseconds)) + " us";
     out += "\n";
     if (why.variant.empty()) out += "! " + sy::explain_failure(*from, problem, unusable) + "\n";
-    for (const sy::candidate_report& each : why.candidates) {
-      out += "  " + each.variant + " [" + each.target + "]";
-      if (each.microseconds > 0) out += " " + sy::text::number(each.microseconds) + " us";
-      out += each.obstacle.empty() ? "\n" : ": " + each.obstacle + "\n";
+    for (const sy::candidate_report& candidate : why.candidates) {
+      out += "  " + candidate.variant + " [" + candidate.target + "]";
+      if (candidate.microseconds > 0) out += " " + sy::text::number(candidate.microseconds) + " us";
+      out += candidate.obstacle.empty() ? "\n" : ": " + candidate.obstacle + "\n";
     }
   }
   return out;
@@ -121,8 +122,8 @@ std::string answer(const nlohmann::json& asked) {
 TEST_CASE("files and problems give the choices, grounds and warnings written down for them") {
   const bool update = sy::test::variable("SWITCHYARD_UPDATE_GOLDEN") != nullptr;
   std::vector<std::filesystem::path> cases;
-  for (const auto& each : std::filesystem::directory_iterator{SWITCHYARD_GOLDEN}) {
-    if (each.path().extension() == ".json") cases.push_back(each.path());
+  for (const auto& entry : std::filesystem::directory_iterator{SWITCHYARD_GOLDEN}) {
+    if (entry.path().extension() == ".json") cases.push_back(entry.path());
   }
   std::sort(cases.begin(), cases.end());
   REQUIRE(cases.size() >= 12);

@@ -47,8 +47,8 @@ class on_gpu {
   }
   void poison() { succeeded(driver().fill(address_, 0x5A, bytes_, {})); }
   [[nodiscard]] bool is_poisoned() const {
-    for (const std::uint8_t each : read()) {
-      if (each != 0x5A) return false;
+    for (const std::uint8_t byte : read()) {
+      if (byte != 0x5A) return false;
     }
     return true;
   }

@@ -78,16 +78,16 @@ class part_of final : public part {
   }
   [[nodiscard]] std::string winner() override { return dispatcher_.explain(call_.arguments).variant; }
   void poison() override {
-    for (auto& each : call_.memory.all()) {
-      if (each.is_result()) each.fill(0xff);
+    for (auto& tensor : call_.memory.all()) {
+      if (tensor.is_result()) tensor.fill(0xff);
     }
   }
   [[nodiscard]] std::vector<std::byte> results() const override {
     std::vector<std::byte> out;
-    for (const auto& each : call_.memory.all()) {
-      if (!each.is_result()) continue;
-      std::vector<std::byte> bytes(each.bytes);
-      each.download(bytes.data(), bytes.size());
+    for (const auto& tensor : call_.memory.all()) {
+      if (!tensor.is_result()) continue;
+      std::vector<std::byte> bytes(tensor.bytes);
+      tensor.download(bytes.data(), bytes.size());
       out.insert(out.end(), bytes.begin(), bytes.end());
     }
     return out;
@@ -125,13 +125,13 @@ void make_small(sy::tune::request& want) {
 
 std::vector<std::byte> replay(const captured_graph& captured, const own_stream& stream,
                               const std::vector<std::unique_ptr<part>>& parts) {
-  for (const auto& each : parts) each->poison();
+  for (const auto& part : parts) part->poison();
   synchronize_device();
   captured.launch(stream);
   synchronize_device();
   std::vector<std::byte> out;
-  for (const auto& each : parts) {
-    const std::vector<std::byte> bytes = each->results();
+  for (const auto& part : parts) {
+    const std::vector<std::byte> bytes = part->results();
     out.insert(out.end(), bytes.begin(), bytes.end());
   }
   return out;
@@ -202,15 +202,15 @@ TEST_CASE("a graph of every operator replays the same bits while everything is r
   add(ops::layer_norm_backward{}, {{}});
   add(ops::softmax{}, {{}});
   add(ops::softmax_backward{}, {{}});
-  for (const std::string& each : left_out) WARN(each << " is not in the graph: no variant serves the call");
+  for (const std::string& name : left_out) WARN(name << " is not in the graph: no variant serves the call");
   if (parts.empty()) skip_program("no kernels for this device");
 
   const own_stream stream;
   std::vector<std::string> captured_winners;
   const captured_graph captured{stream, [&] {
-                                  for (const auto& each : parts) {
-                                    captured_winners.push_back(each->winner());
-                                    each->launch(stream.get());
+                                  for (const auto& part : parts) {
+                                    captured_winners.push_back(part->winner());
+                                    part->launch(stream.get());
                                   }
                                 }};
   const std::vector<std::byte> bits = replay(captured, stream, parts);

@@ -298,7 +298,7 @@ TEST_CASE("numbers of every size are read, and negative ones refused") {
   const auto warp_size = [](const std::vector<unsigned>& number) -> std::int64_t {
     message out;
     out.map(1).text("amdhsa.kernels").array(1).map(1).text(".wavefront_size");
-    for (const unsigned each : number) out.byte(each);
+    for (const unsigned byte : number) out.byte(byte);
     const auto object = hip::read_code_object(bytes_of(code_object_file(out.bytes())));
     return object ? std::int64_t{object->kernels.at(0).warp_size} : -1;
   };

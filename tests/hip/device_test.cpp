@@ -43,8 +43,8 @@ std::shared_ptr<sy::device_driver> device(int ordinal = 0) {
 
 /// The machine's, which is refused where there are CUDA devices as well: there HIP's is named.
 std::shared_ptr<sy::stream_router> router_here() {
-  for (const sy::device& each : sy::device::all()) {
-    if (each.properties().backend == "cuda") return std::make_shared<sy::hip::router>();
+  for (const sy::device& device : sy::device::all()) {
+    if (device.properties().backend == "cuda") return std::make_shared<sy::hip::router>();
   }
   return nullptr;
 }
@@ -173,8 +173,9 @@ TEST_CASE("kernels run on every kind of stream") {
   CHECK(scales(*driver, module["scale"], sy::stream{reinterpret_cast<void*>(1)}, 3.0F));
   CHECK(scales(*driver, module["scale"], sy::stream{reinterpret_cast<void*>(2)}, 4.0F));
   CHECK(scales(*driver, module["scale"], own.get(), 5.0F));
-  for (const sy::stream each : {sy::stream{}, sy::stream{own.get()}, sy::stream{reinterpret_cast<void*>(2)}})
-    CHECK(sy::hip::of(each) == driver);
+  for (const sy::stream stream :
+       {sy::stream{}, sy::stream{own.get()}, sy::stream{reinterpret_cast<void*>(2)}})
+    CHECK(sy::hip::of(stream) == driver);
 }
 
 TEST_CASE("structures and narrow values arrive") {
@@ -439,7 +440,7 @@ TEST_CASE("threads with streams of their own get their own results") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(wrong == 0);
 }
 
@@ -468,14 +469,14 @@ TEST_CASE("calls follow their streams from device to device") {
       const int current = (round + static_cast<int>(at)) % 2;  // its own, or the other
       hip_raw::call("hipSetDevice", current);
       const float a = static_cast<float>(round) + 2;
-      const place& each = places[at];
-      run(each.stream->get(), {.y = each.y->get(), .x = each.x->get(), .a = a, .n = elements});
-      CHECK(drivers[at]->synchronize(each.stream->get()) == 0);
-      CHECK(is_scaled(each.y->read(), values, a, values.size()));
+      const place& here = places[at];
+      run(here.stream->get(), {.y = here.y->get(), .x = here.x->get(), .a = a, .n = elements});
+      CHECK(drivers[at]->synchronize(here.stream->get()) == 0);
+      CHECK(is_scaled(here.y->read(), values, a, values.size()));
       int after = -1;
       hip_raw::call("hipGetDevice", &after);
       CHECK(after == current);
-      CHECK(run.device_of(each.stream->get()).driver() == drivers[at]);
+      CHECK(run.device_of(here.stream->get()).driver() == drivers[at]);
     }
   }
   hip_raw::call("hipSetDevice", 0);

@@ -26,17 +26,17 @@ TEST_CASE("attention backward on the CPU: random calls by every variant", "[atte
   constexpr std::array<const char*, 4> names{"dq", "dk", "dv", "dbias"};
   std::size_t launches = 0;
   for (std::uint32_t n = 0; n < calls; ++n) {
-    backward_call each{seed + n};
-    each.compute();
-    INFO("seed " << seed + n << ": " << each.text());
-    REQUIRE_THAT(attention_backward::check(each.a), no_text());
-    const auto before = each.forward.first * sy::size_of(each.a.dtype);
+    backward_call call{seed + n};
+    call.compute();
+    INFO("seed " << seed + n << ": " << call.text());
+    REQUIRE_THAT(attention_backward::check(call.a), no_text());
+    const auto before = call.forward.first * sy::size_of(call.a.dtype);
     const auto run = [&](sy::dispatcher<attention_backward>& dispatcher) {
       std::array<std::vector<std::byte>, 4> found;
       for (std::size_t i = 0; i < found.size(); ++i) {
-        found[i].assign(std::max<std::size_t>(each.bytes(i), 16), std::byte{0xFF});
+        found[i].assign(std::max<std::size_t>(call.bytes(i), 16), std::byte{0xFF});
       }
-      attention_backward::arguments a = each.a;
+      attention_backward::arguments a = call.a;
       a.dq = found[0].data() + before;
       a.dk = found[1].data() + before;
       a.dv = found[2].data() + before;
@@ -45,13 +45,13 @@ TEST_CASE("attention backward on the CPU: random calls by every variant", "[atte
       ++launches;
       return found;
     };
-    const std::vector<std::string> serving = variants.serving(each.a);
+    const std::vector<std::string> serving = variants.serving(call.a);
     REQUIRE(!serving.empty());
     for (const std::string& id : serving) {
       const auto found = run(variants.forced(id));
       for (std::size_t i = 0; i < found.size(); ++i) {
         const std::string wrong =
-            differences(names[i], each.expected[i], each.limits[i], each.a.dtype, found[i].data());
+            differences(names[i], call.expected[i], call.limits[i], call.a.dtype, found[i].data());
         INFO(id << ": " << wrong);
         CHECK(wrong.empty());
       }

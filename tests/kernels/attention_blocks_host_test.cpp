@@ -62,27 +62,27 @@ TEST_CASE("attention under block masks on the CPU: random calls by every variant
   const std::uint32_t seed = sy::test::fresh_seed();
   std::size_t launches = 0;
   for (std::uint32_t n = 0; n < calls; ++n) {
-    call each{seed + n};
-    each.compute();
-    INFO("seed " << seed + n << ": " << each.text());
-    REQUIRE(each.block_mask.is_given());
-    REQUIRE_THAT(attention_forward::check(each.a), no_text());
-    REQUIRE_THAT(attention_forward::check_memory(each.a), no_text());
-    const std::vector<std::string> serving = variants.serving(each.a);
+    call made{seed + n};
+    made.compute();
+    INFO("seed " << seed + n << ": " << made.text());
+    REQUIRE(made.block_mask.is_given());
+    REQUIRE_THAT(attention_forward::check(made.a), no_text());
+    REQUIRE_THAT(attention_forward::check_memory(made.a), no_text());
+    const std::vector<std::string> serving = variants.serving(made.a);
     REQUIRE(!serving.empty());
     for (const std::string& id : serving) {
-      const auto bytes = static_cast<std::size_t>(each.out_elements * sy::size_of(each.a.dtype));
+      const auto bytes = static_cast<std::size_t>(made.out_elements * sy::size_of(made.a.dtype));
       std::vector<std::byte> out(bytes, std::byte{0xFF});
-      std::vector<std::byte> lse(static_cast<std::size_t>(each.lse_elements) * sizeof(float),
+      std::vector<std::byte> lse(static_cast<std::size_t>(made.lse_elements) * sizeof(float),
                                  std::byte{0xFF});
-      arguments a = each.a;
-      a.out = out.data() + each.first * sy::size_of(a.dtype);
-      a.lse = each.with_lse ? reinterpret_cast<float*>(lse.data()) : nullptr;
+      arguments a = made.a;
+      a.out = out.data() + made.first * sy::size_of(a.dtype);
+      a.lse = made.with_lse ? reinterpret_cast<float*>(lse.data()) : nullptr;
       variants.forced(id)(sy::stream{}, a);
       ++launches;
       INFO(id);
-      CHECK_THAT(differences("out", each.expected, each.limit, a.dtype, out.data()), no_text());
-      CHECK_THAT(differences("lse", each.expected_lse, each.limit_lse, dtype::f32, lse.data()), no_text());
+      CHECK_THAT(differences("out", made.expected, made.limit, a.dtype, out.data()), no_text());
+      CHECK_THAT(differences("lse", made.expected_lse, made.limit_lse, dtype::f32, lse.data()), no_text());
     }
   }
   std::printf("%zu launches for %u calls from seed %u\n", launches, calls, seed);
@@ -91,8 +91,8 @@ TEST_CASE("attention under block masks on the CPU: random calls by every variant
 TEST_CASE("attention under a block mask: what is seen of equal keys, and zeros where nothing is",
           "[attention]") {
   every_variant<attention_forward> variants{sy::device::host()};
-  three_blocks each;
-  const arguments a = each.call();
+  three_blocks made;
+  const arguments a = made.call();
   REQUIRE_THAT(attention_forward::check(a), no_text());
   const std::vector<std::string> serving = variants.serving(a);
   REQUIRE(serving.size() > 1);
@@ -104,13 +104,13 @@ TEST_CASE("attention under a block mask: what is seen of equal keys, and zeros w
         const double keys = i < 128 ? 32 : i < 256 ? 128 : 0;  // 8 of each word; all; none
         const double expected =
             keys > 0 ? 16 * 0.25 / 4 + std::log(keys) : -std::numeric_limits<double>::infinity();
-        const auto lse = static_cast<double>(each.lse[h * 300 + i]);
+        const auto lse = static_cast<double>(made.lse[h * 300 + i]);
         if (std::isinf(expected)) {
           REQUIRE(lse == expected);
         } else {
           REQUIRE(std::abs(lse - expected) < 1e-5);
         }
-        REQUIRE(each.out[(i * 2 + h) * 16] == (keys > 0 ? Approx(0.5) : Approx(0.0)));
+        REQUIRE(made.out[(i * 2 + h) * 16] == (keys > 0 ? Approx(0.5) : Approx(0.0)));
       }
     }
   }
@@ -120,15 +120,15 @@ TEST_CASE("attention under a block mask on the CPU: numbers that lead elsewhere 
   sy::catalog catalog;
   sy::dispatcher<attention_forward> dispatcher{catalog, sy::device::host()};
   const auto refusal = [&](auto&& change) {
-    three_blocks each;
-    change(each);
+    three_blocks made;
+    change(made);
     std::string text;
     try {
-      dispatcher(sy::stream{}, each.call());
+      dispatcher(sy::stream{}, made.call());
     } catch (const sy::error& wrong) {
       text = wrong.what();
     }
-    REQUIRE(std::isnan(each.out.front()));
+    REQUIRE(std::isnan(made.out.front()));
     return text;
   };
   CHECK_THAT(

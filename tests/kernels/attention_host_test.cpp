@@ -174,8 +174,8 @@ struct problem {
     a.out = at_first(out, o.type);
     const auto scales = [&](std::vector<float>& of, std::int64_t& stride) {
       stride = o.shared_scales ? 0 : 1;
-      std::uniform_real_distribution<float> each{-1.5F, 1.5F};
-      for (std::int64_t h = 0; h < (o.shared_scales ? 1 : a.heads_kv); ++h) of.push_back(each(random));
+      std::uniform_real_distribution<float> scale{-1.5F, 1.5F};
+      for (std::int64_t h = 0; h < (o.shared_scales ? 1 : a.heads_kv); ++h) of.push_back(scale(random));
       return of.data();
     };
     if (o.k_scales) a.k_scale = scales(k_scales, a.k_scale_stride);

@@ -36,14 +36,14 @@ TEST_CASE("decoding on the CPU: random calls", "[decode]") {
     REQUIRE_THAT(operators::attention_decode::check(call.a), no_text());
     call.compute();
     for (const test::blob& blob : test::blobs("decode")) {
-      for (const test::way<arguments>& each : ways()) {
-        INFO(blob.name() << ", " << each.name);
+      for (const test::way<arguments>& way : ways()) {
+        INFO(blob.name() << ", " << way.name);
         test::tensor out = test::tensor::poisoned(call.a.dtype, call.out_elements);
         test::tensor lse = test::tensor::poisoned(dtype::f32, call.lse_elements);
         arguments a = call.a;
         a.out = static_cast<std::byte*>(out.data()) + call.first * size_of(a.dtype);
         a.lse = call.with_lse ? static_cast<float*>(lse.data()) : nullptr;
-        each.run(blob, a);
+        way.run(blob, a);
         ++launches;
         CHECK_THAT(test::differences("out", call.expected, call.limit, a.dtype, out.data()), no_text());
         CHECK_THAT(test::differences("lse", call.expected_lse, call.limit_lse, dtype::f32, lse.data()),

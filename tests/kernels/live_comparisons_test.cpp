@@ -48,10 +48,10 @@ struct tally {
 
 [[nodiscard]] std::vector<std::byte> results_of(sy::tune::tensors& memory) {
   std::vector<std::byte> out;
-  for (const auto& each : memory.all()) {
+  for (const auto& tensor : memory.all()) {
     const std::size_t at = out.size();
-    out.resize(at + each.bytes);
-    if (each.bytes > 0) each.download(out.data() + at, each.bytes);
+    out.resize(at + tensor.bytes);
+    if (tensor.bytes > 0) tensor.download(out.data() + at, tensor.bytes);
   }
   return out;
 }
@@ -124,8 +124,8 @@ TEST_CASE("variants that are right are never found to differ, and calls' results
   }
   const std::vector<std::string> installed = catalog.operators();
   const auto add = [&]<class Operator>(Operator /*of*/, const std::vector<sy::tune::request>& requests) {
-    for (const std::string& each : installed) {
-      if (each == Operator::name) compare_all<Operator>(catalog, requests, all);
+    for (const std::string& name : installed) {
+      if (name == Operator::name) compare_all<Operator>(catalog, requests, all);
     }
   };
   add(ops::softmax{}, rows);
@@ -152,6 +152,6 @@ TEST_CASE("variants that are right are never found to differ, and calls' results
   add(ops::matmul_quantized{}, products);
   add(ops::rotary_cache{}, {request_of(bf16)});
   WARN(all.compared << " comparisons of " << all.operators << " operators");
-  for (const std::string& each : all.not_compared) UNSCOPED_INFO(each);
+  for (const std::string& name : all.not_compared) UNSCOPED_INFO(name);
   CHECK(all.compared > 0);
 }

@@ -59,7 +59,7 @@ TEST_CASE("variants of a class give each row the same bits, alone and among othe
   for (const char* const of_class : {"avx512", "avx2", "baseline"}) {
     for (const std::int64_t columns : {1, 37, 1'000, 4'099}) {
       std::vector<float> x(static_cast<std::size_t>(rows * columns));
-      for (float& each : x) each = normal(random);
+      for (float& value : x) value = normal(random);
       const std::vector<float> all = run(of_class, "", x, rows);
       if (all.empty()) continue;  // this processor has not the instructions
       ++classes;

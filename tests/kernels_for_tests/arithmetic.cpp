@@ -33,7 +33,7 @@ void combine(const block& /*where*/, const double* partial, double* out, std::in
 void use_scratch(const block& this_block, std::int64_t* out) {
   std::fill(this_block.scratch.begin(), this_block.scratch.end(), std::byte{1});
   std::int64_t sum = 0;
-  for (const std::byte each : this_block.scratch) sum += std::to_integer<std::int64_t>(each);
+  for (const std::byte byte : this_block.scratch) sum += std::to_integer<std::int64_t>(byte);
   const bool aligned = reinterpret_cast<std::uintptr_t>(this_block.scratch.data()) % 64 == 0;
   out[this_block.index.x] = aligned ? sum : -1;
 }

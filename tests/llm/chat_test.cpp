@@ -21,7 +21,7 @@ using llm::chat_role;
 [[nodiscard]] std::string render(chat_family family, const std::vector<chat_message>& messages,
                                  const chat_options& options = {}) {
   std::string out;
-  for (const llm::chat_piece& each : render_chat(family, messages, options)) out += each.text;
+  for (const llm::chat_piece& piece : render_chat(family, messages, options)) out += piece.text;
   return out;
 }
 

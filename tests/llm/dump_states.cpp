@@ -68,7 +68,7 @@ void run(const std::vector<std::string>& words) {
     out.write(reinterpret_cast<const char*>(values.data()),
               static_cast<std::streamsize>(values.size() * sizeof(float)));
   };
-  for (const auto& each : hidden) write(each);
+  for (const auto& state : hidden) write(state);
   write(logits);
 }
 

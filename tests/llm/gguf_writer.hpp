@@ -52,11 +52,11 @@ class gguf_writer {
   requires std::is_arithmetic_v<Number>
   void set(std::string_view key, const std::vector<Number>& values) {
     begin_array(key, type_of<Number>(), values.size());
-    for (const Number each : values) put(metadata_, each);
+    for (const Number value : values) put(metadata_, value);
   }
   void set(std::string_view key, const std::vector<std::string>& values) {
     begin_array(key, llm::gguf_type::string, values.size());
-    for (const std::string& each : values) put_string(metadata_, each);
+    for (const std::string& value : values) put_string(metadata_, value);
   }
   /// A value of any type number, valid or not.
   void set_raw(std::string_view key, std::uint32_t type, std::string_view bytes) {
@@ -80,7 +80,7 @@ class gguf_writer {
                  std::uint64_t offset) {
     put_string(tensors_, name);
     put(tensors_, static_cast<std::uint32_t>(extents.size()));
-    for (const std::uint64_t each : extents) put(tensors_, each);
+    for (const std::uint64_t extent : extents) put(tensors_, extent);
     put(tensors_, static_cast<std::uint32_t>(type));
     put(tensors_, offset);
     ++tensor_count_;

@@ -86,8 +86,8 @@ template <class Work>
     const std::vector<double> logits = made.logits(prompt);
     double mean = 0;
     double squares = 0;
-    for (const double each : logits) mean += each / static_cast<double>(logits.size());
-    for (const double each : logits) squares += (each - mean) * (each - mean);
+    for (const double logit : logits) mean += logit / static_cast<double>(logits.size());
+    for (const double logit : logits) squares += (logit - mean) * (logit - mean);
     const double deviation = std::sqrt(squares / static_cast<double>(logits.size()));
     const double best = *std::max_element(logits.begin(), logits.end());
     if (logits[static_cast<std::size_t>(token)] < best - 2 * bound * deviation) return false;

@@ -48,10 +48,10 @@ TEST_CASE("texts give the tokens of SmolLM2's tokenizer") {
     INFO(nlohmann::json(texts[i]));
     CHECK(with.encode(texts[i]) == expected["ids"][i].get<ids>());
   }
-  for (const auto& each : expected["with_special"]) {
-    INFO(each["text"]);
-    const ids found = with.encode(each["text"].get<std::string>(), {.parse_special = true});
-    CHECK(found == each["ids"].get<ids>());
+  for (const auto& sample : expected["with_special"]) {
+    INFO(sample["text"]);
+    const ids found = with.encode(sample["text"].get<std::string>(), {.parse_special = true});
+    CHECK(found == sample["ids"].get<ids>());
   }
   std::printf("%zu texts\n", texts.size() + expected["with_special"].size());
 }
@@ -63,17 +63,17 @@ TEST_CASE("conversations give the tokens of SmolLM2's template") {
   CHECK(family == llm::chat_family::smollm2);
   const auto expected = golden("smollm2.json");
   REQUIRE(expected["chats"].size() == 5);
-  for (const auto& each : expected["chats"]) {
+  for (const auto& sample : expected["chats"]) {
     std::vector<llm::chat_message> messages;
-    for (const auto& message : each["messages"]) {
+    for (const auto& message : sample["messages"]) {
       messages.push_back(
           {llm::parse_chat_role(message["role"].get<std::string>()), message["content"].get<std::string>()});
     }
     const auto pieces = render_chat(family, messages);
     std::string text;
     for (const llm::chat_piece& piece : pieces) text += piece.text;
-    CHECK(text == each["text"].get<std::string>());
-    CHECK(encode_chat(with, pieces) == each["ids"].get<ids>());
+    CHECK(text == sample["text"].get<std::string>());
+    CHECK(encode_chat(with, pieces) == sample["ids"].get<ids>());
   }
 }
 

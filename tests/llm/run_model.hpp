@@ -109,7 +109,7 @@ struct model_on_disk {
 /// The largest difference, as a share of how much the wanted values vary.
 [[nodiscard]] inline double difference(const std::vector<float>& found, const std::vector<double>& wanted) {
   double mean = 0;
-  for (const double each : wanted) mean += each / static_cast<double>(wanted.size());
+  for (const double value : wanted) mean += value / static_cast<double>(wanted.size());
   double variance = 0;
   double worst = found.size() == wanted.size() ? 0 : HUGE_VAL;
   for (std::size_t i = 0; i < std::min(found.size(), wanted.size()); ++i) {

@@ -80,13 +80,13 @@ TEST_CASE("top_p keeps what a full sort keeps, in a large vocabulary") {
   std::size_t kept = 0;
   for (const float top_p : {0.001F, 0.1F, 0.5F, 0.9F, 0.999F}) {
     std::vector<float> logits(5000);
-    for (float& each : logits) each = std::round(8 * normal(generator)) / 4;  // with many equal ones
+    for (float& logit : logits) logit = std::round(8 * normal(generator)) / 4;  // with many equal ones
     std::vector<std::int32_t> order(logits.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
     const auto logit = [&logits](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return logit(a) > logit(b); });
     double sum = 0;
-    for (const float each : logits) sum += std::exp(static_cast<double>(each));
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
     double reached = 0;
     std::size_t count = 0;
     while (reached < static_cast<double>(top_p) * sum * (1 - 1e-12))

@@ -118,7 +118,7 @@ class tiny_model {
   void add_vector(const std::string& name, std::int64_t count, double centre, double spread) {
     std::uniform_real_distribution<double> any{centre - spread, centre + spread};
     std::vector<float> values(static_cast<std::size_t>(count));
-    for (float& each : values) each = static_cast<float>(any(generator_));
+    for (float& value : values) value = static_cast<float>(any(generator_));
     file_.add_tensor(name, llm::tensor_type::f32, {static_cast<std::uint64_t>(count)},
                      std::span<const float>{values});
     vectors_.emplace(name, numbers(values.begin(), values.end()));
@@ -165,7 +165,7 @@ class tiny_model {
     const double* w = of.values.data();
     for (std::int64_t i = 0; i < of.rows; ++i) {
       double sum = 0;
-      for (const double each : x) sum += each * *w++;
+      for (const double value : x) sum += value * *w++;
       out.push_back(sum);
     }
     return out;
@@ -179,7 +179,7 @@ class tiny_model {
   }
   [[nodiscard]] numbers normalised(const numbers& x, const std::string& gamma) const {
     double squares = 0;
-    for (const double each : x) squares += each * each;
+    for (const double value : x) squares += value * value;
     const double factor = 1 / std::sqrt(squares / static_cast<double>(x.size()) + epsilon);
     numbers out = x;
     for (std::size_t i = 0; i < x.size(); ++i) out[i] *= factor * vectors_.at(gamma)[i];
@@ -224,7 +224,7 @@ class tiny_model {
       }
       const double most = *std::max_element(weights.begin(), weights.end());
       double sum = 0;
-      for (double& each : weights) sum += each = std::exp(each - most);
+      for (double& weight : weights) sum += weight = std::exp(weight - most);
       for (std::size_t t = 0; t < keys.size(); ++t) {
         for (std::size_t i = 0; i < dim; ++i) out[h * dim + i] += weights[t] / sum * values[t][at_key + i];
       }

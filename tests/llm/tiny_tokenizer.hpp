@@ -18,7 +18,7 @@ namespace switchyard::test {
   const auto printable = [](unsigned b) { return (b >= 0x21 && b <= 0x7e) || (b >= 0xa1 && b != 0xad); };
   if (!printable(byte)) {
     code = 0x100;
-    for (unsigned each = 0; each < byte; ++each) code += printable(each) ? 0U : 1U;
+    for (unsigned below = 0; below < byte; ++below) code += printable(below) ? 0U : 1U;
   }
   if (code < 0x80) return {static_cast<char>(code)};
   return {static_cast<char>(0xc0U | (code >> 6U)), static_cast<char>(0x80U | (code & 0x3fU))};

@@ -48,7 +48,7 @@ template <class Change>
 
 [[nodiscard]] std::string random_bytes(std::mt19937_64& generator, std::size_t size, unsigned values) {
   std::string out(size, '\0');
-  for (char& each : out) each = static_cast<char>(generator() % values);
+  for (char& character : out) character = static_cast<char>(generator() % values);
   return out;
 }
 
@@ -60,9 +60,9 @@ template <class Change>
     llm::merge best;
     std::size_t at = 0;
     for (std::size_t i = 0; i + 1 < out.size(); ++i) {
-      const llm::merge each = tokens.find_merge(out[i], out[i + 1]);
-      if (each.rank >= best.rank) continue;
-      best = each;
+      const llm::merge found = tokens.find_merge(out[i], out[i + 1]);
+      if (found.rank >= best.rank) continue;
+      best = found;
       at = i;
     }
     if (!best) return out;
@@ -116,9 +116,9 @@ TEST_CASE("pieces are the text, whatever its bytes") {
       std::vector<std::string_view> pieces;
       splitter.split(text, pieces);
       std::string joined;
-      for (const std::string_view each : pieces) {
-        REQUIRE_FALSE(each.empty());
-        joined += each;
+      for (const std::string_view piece : pieces) {
+        REQUIRE_FALSE(piece.empty());
+        joined += piece;
       }
       REQUIRE(joined == text);
     }
@@ -184,7 +184,7 @@ TEST_CASE("long words are merged like short ones, and quickly") {
   llm::bpe merger{tokens};
   for (int i = 0; i < 300; ++i) {
     std::string word = random_bytes(generator, generator() % 150, 3);
-    for (char& each : word) each = static_cast<char>(each + 'a');
+    for (char& letter : word) letter = static_cast<char>(letter + 'a');
     ids found;
     merger.encode(word, found);
     REQUIRE(found == merge_slowly(tokens, word));

@@ -182,7 +182,7 @@ void skip_without_variants() {
 /// its end. Where calls are sampled, each variant is run on the first that it serves. Returns how many may
 /// serve, whether they were run or not.
 template <operator_type Operator, class Each>
-std::size_t for_each_variant(const typename Operator::arguments& call, const Each& each) {
+std::size_t for_each_variant(const typename Operator::arguments& call, const Each& visit) {
   static const catalog::contents files = tested_catalog().files(describe<Operator>());
   static const auto modules = std::make_shared<module_store>(tested_device().driver());
   const selector& rules = tested_variants<Operator>();
@@ -199,7 +199,7 @@ std::size_t for_each_variant(const typename Operator::arguments& call, const Eac
     ++variants_run();
     tune::forced_source source{files, id, modules};
     dispatcher<Operator> run{source, tested_device()};
-    each(id, [&] {
+    visit(id, [&] {
       run({}, call);
       const status result = tested_device().driver()->synchronize({});
       if (result != 0) FAIL(id << ": " << tested_device().driver()->describe(result));

@@ -158,12 +158,12 @@ class wrong_calls {
   void misalign(const call& given, const Tensors& tensors) {
     for (std::size_t i = 0; i < tensors(given.a, given.numbers).size(); ++i) {
       call moved = given;
-      const spanned each = tensors(moved.a, moved.numbers)[i];
-      if (*each.address == nullptr || each.bytes == 1) continue;
+      const spanned tensor = tensors(moved.a, moved.numbers)[i];
+      if (*tensor.address == nullptr || tensor.bytes == 1) continue;
       const auto address =
-          reinterpret_cast<std::uintptr_t>(*each.address) + static_cast<std::uintptr_t>(each.bytes) / 2;
+          reinterpret_cast<std::uintptr_t>(*tensor.address) + static_cast<std::uintptr_t>(tensor.bytes) / 2;
       // const only in the list: the arguments are this call's own.
-      std::memcpy(const_cast<const void**>(each.address), &address,
+      std::memcpy(const_cast<const void**>(tensor.address), &address,
                   sizeof address);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
       describe_call(moved);
       if (Operator::check(moved.a).empty()) fail("a tensor that is not aligned to its elements is accepted");
@@ -240,26 +240,26 @@ class wrong_calls {
     bool is_placed = true;
     bool has_numbers = true;
     wide work = 1;
-    for (const spanned& each : all) {
-      if (*each.address == nullptr) continue;
+    for (const spanned& tensor : all) {
+      if (*tensor.address == nullptr) continue;
       wide elements = 1;
-      for (const auto& [extent, stride] : each.dims)
+      for (const auto& [extent, stride] : tensor.dims)
         elements *= extent > 0 && elements < (wide{1} << 60U) ? extent : 1;
       work = std::max(work, elements);
-      const std::int64_t span = each.span();
+      const std::int64_t span = tensor.span();
       is_possible = is_possible && span >= 0;
       // A pointer that is no multiple of its elements is never followed: the place does not matter.
-      const auto like = reinterpret_cast<std::uintptr_t>(*each.address);
+      const auto like = reinterpret_cast<std::uintptr_t>(*tensor.address);
       std::byte* const data =
           span < 0 || span > largest
               ? nullptr
-              : memory.take(static_cast<std::size_t>(span), like, each.is_written,
-                            content_of(each, given.numbers, static_cast<std::size_t>(span)));
+              : memory.take(static_cast<std::size_t>(span), like, tensor.is_written,
+                            content_of(tensor, given.numbers, static_cast<std::size_t>(span)));
       is_placed = is_placed && data != nullptr;
-      has_numbers = has_numbers && (data != nullptr || !holds_numbers(each, given.numbers));
+      has_numbers = has_numbers && (data != nullptr || !holds_numbers(tensor, given.numbers));
       // const only in the list: the arguments are this call's own.
       if (data != nullptr)
-        *const_cast<const void**>(each.address) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        *const_cast<const void**>(tensor.address) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     }
     std::string refused = Operator::check(given.a);
     if (refused.empty() && (!is_placed || work > max_work)) {
@@ -323,7 +323,7 @@ class wrong_calls {
     }
     for (const auto& [name, values] : given.numbers) {
       text += " " + name + "={";
-      for (const std::int64_t each : values) text += std::to_string(each) + ",";
+      for (const std::int64_t value : values) text += std::to_string(value) + ",";
       text += "}";
     }
     std::snprintf(current_call.data(), current_call.size(), "%s", text.c_str());

@@ -110,12 +110,12 @@ void sweep(const Legal& legal, const Tensors& tensors) {
 template <class Operator>
 auto legal_rows(random_bits& random) {
   typename sy::test::wrong_calls<Operator>::call out;
-  for (const sy::field_description& each : sy::describe<Operator>().fields) {
-    std::byte* const at = reinterpret_cast<std::byte*>(&out.a) + each.offset;
-    if (each.kind == sy::value_kind::pointer) {
+  for (const sy::field_description& field : sy::describe<Operator>().fields) {
+    std::byte* const at = reinterpret_cast<std::byte*>(&out.a) + field.offset;
+    if (field.kind == sy::value_kind::pointer) {
       void* const address = somewhere();
       std::memcpy(at, &address, sizeof address);
-    } else if (each.name.find("stride") != std::string_view::npos) {
+    } else if (field.name.find("stride") != std::string_view::npos) {
       const std::int64_t stride = 80 + 16 * up_to(random, 2);
       std::memcpy(at, &stride, sizeof stride);
     }
@@ -427,12 +427,12 @@ auto legal_attention(random_bits& random) {
   a.head_dim = 8 * up_to(random, 4);
   a.head_dim_v = coin(random) ? a.head_dim : 16;
   a.dtype = any_float(random);
-  for (const sy::field_description& each : sy::describe<Operator>().fields) {
-    if (each.kind != sy::value_kind::i64 || each.name.find("_stride_") == std::string_view::npos) continue;
-    const std::int64_t stride = each.name.ends_with("head")    ? 64
-                                : each.name.ends_with("token") ? 256
-                                                               : 256 * 48;
-    std::memcpy(reinterpret_cast<std::byte*>(&a) + each.offset, &stride, sizeof stride);
+  for (const sy::field_description& field : sy::describe<Operator>().fields) {
+    if (field.kind != sy::value_kind::i64 || field.name.find("_stride_") == std::string_view::npos) continue;
+    const std::int64_t stride = field.name.ends_with("head")    ? 64
+                                : field.name.ends_with("token") ? 256
+                                                                : 256 * 48;
+    std::memcpy(reinterpret_cast<std::byte*>(&a) + field.offset, &stride, sizeof stride);
   }
   a.scale = 0.3F;
   if (coin(random)) a.soft_cap = 20;
@@ -510,11 +510,11 @@ void add_mask_tensors(const auto& a, std::vector<spanned>& out) {
   // By reference: what is read stands for the field, not for its value.
   const auto add = [&](const std::int32_t* const& counts, const std::int32_t* const& list,
                        const std::int32_t* const& bits, std::int64_t rows, std::int64_t columns) {
-    const auto lists = [&](std::int64_t each) {
-      return dimensions{{a.mask_batch, times(a.mask_heads, times(rows, each))},
-                        {a.mask_heads, times(rows, each)},
-                        {rows, each},
-                        {each, 1}};
+    const auto lists = [&](std::int64_t entries) {
+      return dimensions{{a.mask_batch, times(a.mask_heads, times(rows, entries))},
+                        {a.mask_heads, times(rows, entries)},
+                        {rows, entries},
+                        {entries, 1}};
     };
     out.push_back(read(counts, 4, lists(1)));
     out.push_back(read(list, 4, lists(columns)));
@@ -563,10 +563,10 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
     if (a.block_table != nullptr) {
       entries = a.pages >= 0 ? a.pages : after(largest_of(numbers, "block_table"));
       keys = a.page_size;
-      const std::int64_t each = a.block_table_entries >= 0
-                                    ? a.block_table_entries
-                                    : after(a.seqlen_k / std::max<std::int64_t>(a.page_size, 1));
-      out.push_back(read(a.block_table, 4, {{a.batch, a.block_table_stride}, {each, 1}}));
+      const std::int64_t row_entries = a.block_table_entries >= 0
+                                           ? a.block_table_entries
+                                           : after(a.seqlen_k / std::max<std::int64_t>(a.page_size, 1));
+      out.push_back(read(a.block_table, 4, {{a.batch, a.block_table_stride}, {row_entries, 1}}));
     }
     out.push_back(read(a.k_scale, 4, {{a.heads_kv, a.k_scale_stride}}));
     out.push_back(read(a.v_scale, 4, {{a.heads_kv, a.v_scale_stride}}));

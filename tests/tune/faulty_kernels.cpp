@@ -117,7 +117,7 @@ void attention_forward(const block&, const float* q, const float* k, const float
     }
     const float top = Fault == fault::overflow ? 0 : *std::max_element(weights.begin(), weights.end());
     float sum = 0;
-    for (float& each : weights) sum += each = std::exp(each - top);
+    for (float& weight : weights) sum += weight = std::exp(weight - top);
     for (std::int64_t d = 0; d < head_dim; ++d) {
       float value = 0;
       for (std::int64_t j = 0; j < seqlen_k; ++j)

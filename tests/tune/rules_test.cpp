@@ -311,7 +311,7 @@ TEST_CASE("a judge sees what is wrong with a result, and nothing where all is ri
       {"far past the end", "252 bytes behind", [](float* out, float*, std::int64_t n) { out[n + 63] = 1; }},
       {"input", "changes an input", [](float*, float* in, std::int64_t n) { in[n / 2] = 3; }},
   };
-  for (const case_of& each : cases) {
+  for (const case_of& fault : cases) {
     tune::tensors memory{driver, 5};
     auto* const in = static_cast<float*>(memory.random(sy::dtype::f32, count));
     auto* const out = static_cast<float*>(memory.poisoned(sy::dtype::f32, count));
@@ -324,14 +324,14 @@ TEST_CASE("a judge sees what is wrong with a result, and nothing where all is ri
     tune::judge judge{memory, std::move(copies), std::move(wanted)};
     for (int run = 0; run < 2; ++run) {
       judge.reset();
-      INFO(each.name << ", run " << run);
+      INFO(fault.name << ", run " << run);
       CHECK(judge.verdict().find("is NaN where") != std::string::npos);  // nothing was written yet
       for (std::int64_t i = 0; i < count; ++i) out[i] = 2 * in[i];
       const float before = in[count / 2];
-      each.spoil(out, in, count);
+      fault.spoil(out, in, count);
       const std::string verdict = judge.verdict();
-      CHECK(verdict.find(each.says) != std::string::npos);
-      CHECK(verdict.empty() == std::string{each.says}.empty());
+      CHECK(verdict.find(fault.says) != std::string::npos);
+      CHECK(verdict.empty() == std::string{fault.says}.empty());
       in[count / 2] = before;
     }
   }

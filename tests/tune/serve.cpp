@@ -55,7 +55,7 @@ struct shared_counts {
 void serve(sy::dispatcher<operator_type>& run, const sy::device& device, std::uint64_t seed,
            shared_counts& counts) {
   std::vector<sy::tune::prepared_call<operator_type>> calls;
-  for (const shape& each : shapes) calls.push_back(make_call(device, each, seed));
+  for (const shape& sizes : shapes) calls.push_back(make_call(device, sizes, seed));
   for (std::size_t i = 0; !counts.stop; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     try {
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   threads.reserve(2);
   for (std::uint64_t i = 0; i < 2; ++i) threads.emplace_back([&, i] { serve(run, device, i + 1, counts); });
   std::vector<sy::tune::prepared_call<operator_type>> asked;
-  for (const shape& each : shapes) asked.push_back(make_call(device, each, 9));
+  for (const shape& sizes : shapes) asked.push_back(make_call(device, sizes, 9));
   for (pollfd input{0, POLLIN, 0}; ::poll(&input, 1, 50) == 0;) {
     std::printf(R"({"calls":%llu,"failed":%llu,"slowest_us":%.1f,"choices":[)",
                 static_cast<unsigned long long>(counts.calls.load()),
@@ -104,6 +104,6 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
   }
   counts.stop = true;
-  for (std::thread& each : threads) each.join();
+  for (std::thread& thread : threads) thread.join();
   return counts.failed == 0 ? 0 : 1;
 }

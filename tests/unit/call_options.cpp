@@ -70,7 +70,7 @@ template <class Operator>
   });
   const operator_description& op = describe<Operator>();
   const auto axis = std::find_if(op.axes.begin(), op.axes.end(),
-                                 [](const axis_description& each) { return each.name == "alignment"; });
+                                 [](const axis_description& axis) { return axis.name == "alignment"; });
   return make_problem<Operator>(call)[static_cast<std::size_t>(axis - op.axes.begin())];
 }
 
@@ -147,9 +147,9 @@ TEST_CASE("an illegal value of an option is refused by its name, and marked at e
         CHECK(Operator::described.mark(arguments) >= 0);
         CHECK(Operator::described.wrong(arguments).empty());
         CHECK(aligned_at_every_call<Operator>(arguments) > 0);
-        for (const value each : illegal_values<Option::rule, value>()) {
-          INFO(Operator::name << ", " << name << " = " << each);
-          arguments.*Option::argument = each;
+        for (const value illegal : illegal_values<Option::rule, value>()) {
+          INFO(Operator::name << ", " << name << " = " << illegal);
+          arguments.*Option::argument = illegal;
           CHECK(Operator::described.mark(arguments) < 0);
           CHECK(aligned_at_every_call<Operator>(arguments) == 0);
           CHECK(Operator::described.wrong(arguments).find(name + " must be ") == 0);
@@ -200,9 +200,9 @@ TEST_CASE("built-in operators are in the order of their names, and their default
     const auto has = [&op](std::string_view name) {
       return std::any_of(op.axes.begin(), op.axes.end(), [&](const auto& axis) { return axis.name == name; });
     };
-    for (const axis_default& each : op.axis_defaults) {
-      CHECK(has(each.axis));
-      if (each.value.starts_with('=')) CHECK(has(each.value.substr(1)));
+    for (const axis_default& entry : op.axis_defaults) {
+      CHECK(has(entry.axis));
+      if (entry.value.starts_with('=')) CHECK(has(entry.value.substr(1)));
     }
   });
 }

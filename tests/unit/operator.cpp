@@ -354,19 +354,19 @@ void check_unset(const typename Operator::arguments& legal, const std::vector<st
   REQUIRE_THAT(Operator::check(legal), no_text());
   REQUIRE(legal.alignment() > 0);
   std::size_t strides = 0;
-  for (const field_description& each : describe<Operator>().fields) {
-    if (each.name.find("stride") == std::string_view::npos) continue;
-    if (std::find(free.begin(), free.end(), each.name) != free.end()) continue;
+  for (const field_description& field : describe<Operator>().fields) {
+    if (field.name.find("stride") == std::string_view::npos) continue;
+    if (std::find(free.begin(), free.end(), field.name) != free.end()) continue;
     ++strides;
-    INFO(Operator::name << " " << each.name);
+    INFO(Operator::name << " " << field.name);
     auto call = legal;
-    auto* const at = reinterpret_cast<std::byte*>(&call) + each.offset;
+    auto* const at = reinterpret_cast<std::byte*>(&call) + field.offset;
     std::memcpy(at, &unset, sizeof unset);
-    CHECK(Operator::check(call) == std::string{each.name} + " is not set");
+    CHECK(Operator::check(call) == std::string{field.name} + " is not set");
     CHECK(call.alignment() == 0);
     const std::int64_t negative = -4096;
     std::memcpy(at, &negative, sizeof negative);
-    CHECK(Operator::check(call) == std::string{each.name} + " must not be negative: it is -4096");
+    CHECK(Operator::check(call) == std::string{field.name} + " must not be negative: it is -4096");
     CHECK(call.alignment() == 0);
   }
   CHECK(strides > 0);
@@ -383,10 +383,10 @@ alignas(16) char unset_memory[16] = {};
 template <class Operator>
 typename Operator::arguments legal_rows() {
   typename Operator::arguments out;
-  for (const field_description& each : describe<Operator>().fields) {
+  for (const field_description& field : describe<Operator>().fields) {
     void* const address = unset_memory;
-    if (each.kind == value_kind::pointer)
-      std::memcpy(reinterpret_cast<std::byte*>(&out) + each.offset, &address, sizeof address);
+    if (field.kind == value_kind::pointer)
+      std::memcpy(reinterpret_cast<std::byte*>(&out) + field.offset, &address, sizeof address);
   }
   out.rows = 2;
   out.columns = 1;

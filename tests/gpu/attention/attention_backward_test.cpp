@@ -73,7 +73,7 @@ struct backward_on_gpu {
 
 TEST_CASE("attention backward on the GPU: random calls by every variant", "[attention]") {
   run_random_calls<attention_backward, backward_call>(200,
-                                                      [](device_memory& memory, const backward_call& each) {
-                                                        return backward_on_gpu{memory, each};
+                                                      [](device_memory& memory, const backward_call& given) {
+                                                        return backward_on_gpu{memory, given};
                                                       });
 }

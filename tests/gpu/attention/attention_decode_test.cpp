@@ -29,12 +29,12 @@ using arguments = attention_decode::arguments;
 }  // namespace
 
 TEST_CASE("decoding on the GPU: random calls by every variant", "[decode]") {
-  const auto put = [](device_memory& memory, const sy::test::random_decode& each) {
-    attention_on_gpu<arguments> result{memory, each};
+  const auto put = [](device_memory& memory, const sy::test::random_decode& given) {
+    attention_on_gpu<arguments> result{memory, given};
     arguments& a = result.a;
-    if (a.k_scale != nullptr) a.k_scale = memory.copy(each.k_scales);
-    if (a.v_scale != nullptr) a.v_scale = memory.copy(each.v_scales);
-    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.used);
+    if (a.k_scale != nullptr) a.k_scale = memory.copy(given.k_scales);
+    if (a.v_scale != nullptr) a.v_scale = memory.copy(given.v_scales);
+    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(given.used);
     return result;
   };
   run_random_calls<attention_decode, sy::test::random_decode>(300, put);

@@ -16,18 +16,18 @@
 #include "run_random_calls.hpp"
 
 TEST_CASE("attention forward on the GPU: random calls by every variant", "[attention]") {
-  const auto put = [](device_memory& memory, const call& each) {
-    attention_on_gpu<arguments> result{memory, each};
+  const auto put = [](device_memory& memory, const call& given) {
+    attention_on_gpu<arguments> result{memory, given};
     arguments& a = result.a;
-    if (a.bias != nullptr) a.bias = memory.copy(each.bias) + each.first_bias * sy::size_of(a.dtype);
-    if (a.cu_seqlens_q != nullptr) a.cu_seqlens_q = memory.copy(each.cu_q);
-    if (a.cu_seqlens_k != nullptr) a.cu_seqlens_k = memory.copy(each.cu_k);
-    if (a.seqused_q != nullptr) a.seqused_q = memory.copy(each.used_q);
-    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(each.used_k);
-    if (a.dropout_state != nullptr) a.dropout_state = memory.copy(each.state);
-    each.block_mask.set(a, [&](const auto& of) { return memory.copy(of); });
-    if (a.k_scale != nullptr) a.k_scale = memory.copy(each.k_scales);
-    if (a.v_scale != nullptr) a.v_scale = memory.copy(each.v_scales);
+    if (a.bias != nullptr) a.bias = memory.copy(given.bias) + given.first_bias * sy::size_of(a.dtype);
+    if (a.cu_seqlens_q != nullptr) a.cu_seqlens_q = memory.copy(given.cu_q);
+    if (a.cu_seqlens_k != nullptr) a.cu_seqlens_k = memory.copy(given.cu_k);
+    if (a.seqused_q != nullptr) a.seqused_q = memory.copy(given.used_q);
+    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(given.used_k);
+    if (a.dropout_state != nullptr) a.dropout_state = memory.copy(given.state);
+    given.block_mask.set(a, [&](const auto& of) { return memory.copy(of); });
+    if (a.k_scale != nullptr) a.k_scale = memory.copy(given.k_scales);
+    if (a.v_scale != nullptr) a.v_scale = memory.copy(given.v_scales);
     return result;
   };
   run_random_calls<attention_forward, call>(300, put);

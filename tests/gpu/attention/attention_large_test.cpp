@@ -121,7 +121,8 @@ void check_shape(const shape& s) {
   auto* const lse = reinterpret_cast<float*>(memory.poisoned(rows * sizeof(float)));
   const arguments f = forward_of(s, q, k, v, out, lse);
   std::array<std::byte*, 3> gradients{};
-  for (std::byte*& each : gradients) each = memory.poisoned(static_cast<std::size_t>(s.elements()) * 2);
+  for (std::byte*& gradient : gradients)
+    gradient = memory.poisoned(static_cast<std::size_t>(s.elements()) * 2);
 
   const sy::device device{sy::cuda::open(0)};
   every_variant<attention_forward> forward{device};
@@ -146,42 +147,42 @@ void check_shape(const shape& s) {
   std::vector<sample> samples;
   std::mt19937 random{sy::test::fresh_seed()};
   for (int n = 0; n < 6; ++n) {
-    sample each;
-    each.batch = n == 0 ? s.batch - 1 : std::uniform_int_distribution<std::int64_t>{0, s.batch - 1}(random);
-    each.head = n == 0 ? s.heads - 1 : std::uniform_int_distribution<std::int64_t>{0, s.heads - 1}(random);
+    sample spot;
+    spot.batch = n == 0 ? s.batch - 1 : std::uniform_int_distribution<std::int64_t>{0, s.batch - 1}(random);
+    spot.head = n == 0 ? s.heads - 1 : std::uniform_int_distribution<std::int64_t>{0, s.heads - 1}(random);
     std::int64_t token =
         n == 0 ? s.seqlen - 1 : std::uniform_int_distribution<std::int64_t>{0, s.seqlen - 1}(random);
-    each.first = std::max<std::int64_t>(token - reach, 0);
+    spot.first = std::max<std::int64_t>(token - reach, 0);
     const std::int64_t last = std::min(token + reach, s.seqlen - 1);
-    each.tokens = last - each.first + 1;
-    each.at = token - each.first;
+    spot.tokens = last - spot.first + 1;
+    spot.at = token - spot.first;
     for (std::size_t t = 0; t < 4; ++t) {
-      for (std::int64_t i = each.first; i <= last; ++i) {
-        const auto row = patterns[t].cut(((each.batch * s.seqlen + i) * s.heads + each.head) * s.dim, s.dim);
-        each.inputs[t].insert(each.inputs[t].end(), row.begin(), row.end());
+      for (std::int64_t i = spot.first; i <= last; ++i) {
+        const auto row = patterns[t].cut(((spot.batch * s.seqlen + i) * s.heads + spot.head) * s.dim, s.dim);
+        spot.inputs[t].insert(spot.inputs[t].end(), row.begin(), row.end());
       }
     }
-    const shape cut{1, each.tokens, 1, s.dim, s.window};
-    each.a = forward_of(cut, each.inputs[0].data(), each.inputs[1].data(), each.inputs[2].data(), nullptr,
+    const shape cut{1, spot.tokens, 1, s.dim, s.window};
+    spot.a = forward_of(cut, spot.inputs[0].data(), spot.inputs[1].data(), spot.inputs[2].data(), nullptr,
                         nullptr);
     sy::reference::attention_forward<double>(
-        each.a, [&](std::int64_t at, std::int64_t, std::span<const double> values, double) {
-          if (at == each.at * s.dim) each.out.assign(values.begin(), values.end());
+        spot.a, [&](std::int64_t at, std::int64_t, std::span<const double> values, double) {
+          if (at == spot.at * s.dim) spot.out.assign(values.begin(), values.end());
         });
-    const auto b = backward_of(cut, each.a, each.inputs[3].data(), {});
-    const auto zeros = std::vector<double>(static_cast<std::size_t>(each.tokens * s.dim));
+    const auto b = backward_of(cut, spot.a, spot.inputs[3].data(), {});
+    const auto zeros = std::vector<double>(static_cast<std::size_t>(spot.tokens * s.dim));
     sy::reference::attention_gradients<double> result{zeros, zeros, zeros, {}};
     sy::reference::attention_backward<double>(b, result);
     const std::array<const std::vector<double>*, 3> from{&result.dq, &result.dk, &result.dv};
     for (std::size_t t = 0; t < 3; ++t) {
-      each.gradients[t].assign(from[t]->begin() + each.at * s.dim, from[t]->begin() + (each.at + 1) * s.dim);
+      spot.gradients[t].assign(from[t]->begin() + spot.at * s.dim, from[t]->begin() + (spot.at + 1) * s.dim);
     }
-    samples.push_back(std::move(each));
+    samples.push_back(std::move(spot));
   }
   // Values and gradients are of the size of 1; their weights, slopes and the output are rounded to half.
-  const auto compare = [&](const char* name, const std::byte* tensor, const sample& each,
+  const auto compare = [&](const char* name, const std::byte* tensor, const sample& spot,
                            const std::vector<double>& expected) {
-    const std::int64_t first = ((each.batch * s.seqlen + each.first + each.at) * s.heads + each.head) * s.dim;
+    const std::int64_t first = ((spot.batch * s.seqlen + spot.first + spot.at) * s.heads + spot.head) * s.dim;
     const std::string wrong =
         differences(name, expected, 0x1p-8, dtype::f16,
                     fetch(tensor + first * 2, static_cast<std::size_t>(s.dim) * 2).data());
@@ -195,7 +196,7 @@ void check_shape(const shape& s) {
     raw::call("cuCtxSynchronize");
     forward.forced(id)(sy::stream{}, f);
     raw::call("cuCtxSynchronize");
-    for (const sample& each : samples) compare("out", out, each, each.out);
+    for (const sample& spot : samples) compare("out", out, spot, spot.out);
   }
   const auto b = backward_of(s, f, dout, gradients);
   every_variant<attention_backward> backward{device};
@@ -204,13 +205,13 @@ void check_shape(const shape& s) {
   REQUIRE((!serving_backward.empty() || !full_kernels));
   for (const std::string& id : serving_backward) {
     INFO(id);
-    for (std::byte* each : gradients) poison(each, static_cast<std::size_t>(s.elements()) * 2);
+    for (std::byte* gradient : gradients) poison(gradient, static_cast<std::size_t>(s.elements()) * 2);
     raw::call("cuCtxSynchronize");
     backward.forced(id)(sy::stream{}, b);
     raw::call("cuCtxSynchronize");
-    for (const sample& each : samples) {
+    for (const sample& spot : samples) {
       for (std::size_t t = 0; t < 3; ++t) {
-        compare(std::array{"dq", "dk", "dv"}[t], gradients[t], each, each.gradients[t]);
+        compare(std::array{"dq", "dk", "dv"}[t], gradients[t], spot, spot.gradients[t]);
       }
     }
   }

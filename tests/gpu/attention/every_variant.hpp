@@ -39,8 +39,8 @@ class every_variant {
   }
   [[nodiscard]] std::vector<std::string> serving(const typename Operator::arguments& a) {
     std::vector<std::string> result;
-    for (const sy::candidate_report& each : free_.explain(a).candidates) {
-      if (each.admissible) result.push_back(each.variant);
+    for (const sy::candidate_report& candidate : free_.explain(a).candidates) {
+      if (candidate.admissible) result.push_back(candidate.variant);
     }
     std::sort(result.begin(), result.end());
     result.erase(std::unique(result.begin(), result.end()), result.end());

@@ -115,11 +115,11 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
     on_all_cores(some.size(), [&](std::size_t i) {
       some[i] = std::make_unique<Call>(seed + from + static_cast<std::uint32_t>(i));
     });
-    for (auto& each : some) {
-      variants.skip_without_any(each->a);
-      if (full_kernels || !variants.serving(chosen_by(*each)).empty()) continue;
+    for (auto& call : some) {
+      variants.skip_without_any(call->a);
+      if (full_kernels || !variants.serving(chosen_by(*call)).empty()) continue;
       ++not_served;
-      each = nullptr;
+      call = nullptr;
     }
     on_all_cores(some.size(), [&](std::size_t i) {
       if (some[i] != nullptr) some[i]->compute();
@@ -127,10 +127,10 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
 
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (some[i] == nullptr) continue;
-      const Call& each = *some[i];
-      REQUIRE_THAT(Operator::check(each.a), no_text());
+      const Call& call = *some[i];
+      REQUIRE_THAT(Operator::check(call.a), no_text());
       device_memory memory;
-      const auto on_gpu = put(memory, each);
+      const auto on_gpu = put(memory, call);
       const auto check = [&](const std::string& id, sy::dispatcher<Operator>& dispatcher) {
         const std::string wrong = on_gpu.wrong([&] {
           wait_for_gpu();  // the kernel's stream does not wait for fills
@@ -140,14 +140,14 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
         });
         if (wrong.empty()) return;
         ++failures;
-        UNSCOPED_INFO("seed " << seed + from + i << ": " << each.text() << ", " << id << ": " << wrong);
+        UNSCOPED_INFO("seed " << seed + from + i << ": " << call.text() << ", " << id << ": " << wrong);
         if (failures < 50) CHECK(wrong.empty());
       };
       const std::vector<std::string> serving = variants.serving(on_gpu.a);
-      INFO(each.text());
+      INFO(call.text());
       REQUIRE(!serving.empty());
       const auto sampled = [&](const std::string& id) {
-        const bool is_first = met.insert(id + ' ' + std::string{sy::name_of(each.a.dtype)}).second;
+        const bool is_first = met.insert(id + ' ' + std::string{sy::name_of(call.a.dtype)}).second;
         return sampling() % 100 < share || is_first;
       };
       for (const std::string& id : serving) {

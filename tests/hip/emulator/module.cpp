@@ -71,8 +71,8 @@ module::module(const std::byte* image, const std::string& architecture,
                    read_map(message, one, [&](std::string_view inner, const reader::item& field) {
                      if (inner == ".name") name = field.text;
                      if (inner != ".args") return message.skip_rest(field);
-                     return for_each_element(message, field, [&](const reader::item& each) {
-                       return read_argument(message, each, arguments.emplace_back());
+                     return for_each_element(message, field, [&](const reader::item& argument) {
+                       return read_argument(message, argument, arguments.emplace_back());
                      });
                    });
                arguments_[name] = std::move(arguments);
@@ -88,9 +88,9 @@ const kernel* module::find(const std::string& name) {
   if (arguments_.count(name) == 0) return nullptr;
   std::optional<elf::symbol> descriptor;
   std::optional<elf::symbol> function;
-  elf::find_symbol(image_, elf::section_dynamic_symbols, [&](const elf::symbol& each) {
-    if (each.name == name + ".kd") descriptor = each;
-    if (each.name == name) function = each;
+  elf::find_symbol(image_, elf::section_dynamic_symbols, [&](const elf::symbol& symbol) {
+    if (symbol.name == name + ".kd") descriptor = symbol;
+    if (symbol.name == name) function = symbol;
     return false;
   });
   if (!descriptor || !function) return nullptr;

@@ -18,7 +18,7 @@ std::string digest(std::string_view text) {
 std::vector<std::byte> random_bytes(std::size_t count) {
   std::mt19937 random{static_cast<unsigned>(count)};
   std::vector<std::byte> out(count);
-  for (auto& each : out) each = static_cast<std::byte>(random() & 255U);
+  for (auto& byte : out) byte = static_cast<std::byte>(random() & 255U);
   return out;
 }
 

@@ -189,9 +189,9 @@ TEST_CASE("times are carried to a problem in proportion to the variants' costs")
   const auto alike = rules_with(coarse, "ceil_div(ceil_div(rows, 64), 2 * multiprocessors - 4)", fine, 4);
   const indexed_group& shared = alike->groups[0];
   std::set<std::uint32_t> costs;
-  for (const named_candidates& each : shared.named) costs.insert(each.cost);
+  for (const named_candidates& list : shared.named) costs.insert(list.cost);
   CHECK(costs.size() == 2);
-  for (const std::uint32_t each : costs) CHECK_FALSE(shared.program.at(each).reads_attributes());
+  for (const std::uint32_t cost : costs) CHECK_FALSE(shared.program.at(cost).reads_attributes());
   CHECK(alike->select(problem).growth == Approx(1.25));
 
   // A row's cost is that on the device it was measured on: 10 us, 10.4 * 3 / 4 us.

@@ -41,7 +41,7 @@ std::string entry(const std::string& id, const std::string& of_launch = {},
 
 std::shared_ptr<const manifest> manifest_of(const std::vector<std::string>& entries) {
   std::string list;
-  for (const std::string& each : entries) list += (list.empty() ? "" : ", ") + each;
+  for (const std::string& entry : entries) list += (list.empty() ? "" : ", ") + entry;
   warnings warned;
   auto out = std::make_shared<const manifest>(parse_manifest(
       R"x({"schema": "switchyard.manifest/1", "operator": "scale", "target": {"backend": "cuda", "arch": "sm_90a"},
@@ -74,7 +74,7 @@ TEST_CASE("what cannot be computed is named with its expression") {
     const char* of_variant;
     const char* message;
   };
-  for (const sample& each : {
+  for (const sample& given : {
            sample{R"x("grid": ["rows / 0", 1, 1])x", "", "grid \"rows / 0\" divides by zero"},
            sample{R"x("grid": [1, "columns % (rows - 4)"])x", "",
                   "grid \"columns % (rows - 4)\" divides by zero"},
@@ -102,8 +102,8 @@ TEST_CASE("what cannot be computed is named with its expression") {
            sample{"", R"x("workspace": {"sums": "rows << 45"})x",
                   "workspace 'sums' would take 140737488355328 bytes (\"rows << 45\")"},
        }) {
-    INFO(each.of_launch << each.of_variant);
-    CHECK(why(each.of_launch, 4, each.of_variant) == each.message);
+    INFO(given.of_launch << given.of_variant);
+    CHECK(why(given.of_launch, 4, given.of_variant) == given.message);
   }
 }
 

@@ -104,19 +104,19 @@ std::map<std::uint32_t, double> growth_of(const scene& all, const row& from, std
 prediction predict_plainly(const scene& all, std::int64_t rows, std::int64_t columns) {
   prediction out;
   std::vector<std::pair<double, const row*>> near;
-  for (const row& each : all.rows) {
-    if (each.rows == rows && each.columns == columns) out.exact = &each;
+  for (const row& known : all.rows) {
+    if (known.rows == rows && known.columns == columns) out.exact = &known;
     float squared = 0;
     const auto add = [&](const axis_rule& rule, std::int64_t there, std::int64_t here) {
       const float difference = place_along(rule, there) - place_along(rule, here);
       squared += difference * difference;
     };
-    if (all.of_rows.metric == axis_metric::exact && each.rows != rows) continue;
-    if (all.of_columns.metric == axis_metric::exact && each.columns != columns) continue;
-    add(all.of_rows, each.rows, rows);
-    add(all.of_columns, each.columns, columns);
-    if (all.has_area) add({axis_metric::log, 1}, each.rows * each.columns, rows * columns);
-    near.emplace_back(static_cast<double>(squared), &each);
+    if (all.of_rows.metric == axis_metric::exact && known.rows != rows) continue;
+    if (all.of_columns.metric == axis_metric::exact && known.columns != columns) continue;
+    add(all.of_rows, known.rows, rows);
+    add(all.of_columns, known.columns, columns);
+    if (all.has_area) add({axis_metric::log, 1}, known.rows * known.columns, rows * columns);
+    near.emplace_back(static_cast<double>(squared), &known);
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   near.resize(std::min<std::size_t>(near.size(), all.neighbours));
@@ -165,15 +165,15 @@ built_scene build_scene(const scene& all) {
   made->target = {"cuda", "sm_90a"};
   std::vector<std::string> ids;
   for (std::size_t i = 0; i < all.costs.size(); ++i) {
-    variant each;
-    each.id = "v" + std::to_string(i);
-    each.launches.resize(1);
-    each.launches[0].sha256 = std::string(64, 'a');
+    variant added;
+    added.id = "v" + std::to_string(i);
+    added.launches.resize(1);
+    added.launches[0].sha256 = std::string(64, 'a');
     if (!all.costs[i].empty()) {
-      each.cost = {all.costs[i], expression::parse(all.costs[i], detail::make_scope(sample::description()))};
+      added.cost = {all.costs[i], expression::parse(all.costs[i], detail::make_scope(sample::description()))};
     }
-    ids.push_back(each.id);
-    made->variants.push_back(std::move(each));
+    ids.push_back(added.id);
+    made->variants.push_back(std::move(added));
   }
   auto measured = empty_table(ids);
   measured->match.axes[5] = all.of_rows;
@@ -190,10 +190,10 @@ built_scene build_scene(const scene& all) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (i % 3 != 2) group.blobs[i] = std::string(16, all.stale[i] ? 'b' : 'a');
   }
-  for (const row& each : all.rows) {
+  for (const row& known : all.rows) {
     std::vector<measured_time> times;
-    for (const auto& [variant, time] : each.times) times.push_back({variant, static_cast<float>(time)});
-    sample_tables::add_times(group, each.rows, each.columns, times);
+    for (const auto& [variant, time] : known.times) times.push_back({variant, static_cast<float>(time)});
+    sample_tables::add_times(group, known.rows, known.columns, times);
   }
   std::vector<std::string> warned;
   built_scene out{build_selector({&sample::description(), card(), {made}, {}, {measured}, ""}, warned),
@@ -233,20 +233,20 @@ scene random_scene(std::mt19937& random) {
     out.stale.push_back(i % 3 != 2 && below(3) == 0);
   }
   for (std::size_t i = 0, count = 1 + below(below(3) == 0 ? 90 : 24); i < count; ++i) {  // of several leaves
-    row each;
-    each.rows = static_cast<std::int64_t>(1 + below(300));
-    each.columns = static_cast<std::int64_t>(1 + below(4)) * 64;
+    row made;
+    made.rows = static_cast<std::int64_t>(1 + below(300));
+    made.columns = static_cast<std::int64_t>(1 + below(4)) * 64;
     const auto is_same = [&](const row& other) {
-      return other.rows == each.rows && other.columns == each.columns;
+      return other.rows == made.rows && other.columns == made.columns;
     };
     if (std::any_of(out.rows.begin(), out.rows.end(), is_same)) continue;
     for (std::uint32_t v = 0; v < variants; ++v) {
-      if (below(3) != 0) each.times.emplace_back(v, 1 + static_cast<double>(below(1'000'000)) / 3e5);
+      if (below(3) != 0) made.times.emplace_back(v, 1 + static_cast<double>(below(1'000'000)) / 3e5);
     }
-    if (each.times.empty()) continue;
-    std::sort(each.times.begin(), each.times.end(),
+    if (made.times.empty()) continue;
+    std::sort(made.times.begin(), made.times.end(),
               [](const auto& a, const auto& b) { return a.second < b.second; });
-    out.rows.push_back(std::move(each));
+    out.rows.push_back(std::move(made));
   }
   return out;
 }
@@ -379,9 +379,9 @@ TEST_CASE("a prediction weighs at most sixty-four variants, the first that its r
   all.stale.assign(70, false);
   // Eleven rows of six variants each, farther and farther from 100: the eleventh makes 64 full.
   for (std::uint32_t r = 0; r < 11; ++r) {
-    row each{101 + r, 64, {}};
-    for (std::uint32_t v = 0; v < 6; ++v) each.times.emplace_back(6 * r + v, 5.0 + v);
-    all.rows.push_back(each);
+    row added{101 + r, 64, {}};
+    for (std::uint32_t v = 0; v < 6; ++v) added.times.emplace_back(6 * r + v, 5.0 + v);
+    all.rows.push_back(added);
   }
   built_scene made = build_scene(all);
   const auto problem = sample::problem({{"rows", 100}, {"columns", 64}});

@@ -47,9 +47,9 @@ explanation asked(const selector& of, std::int64_t rows) {
 
 std::vector<std::string> lost_of(const explanation& why) {
   std::vector<std::string> out;
-  for (const lost_row& each : why.lost)
-    out.push_back(each.table + " " + std::to_string(each.group) + "/" + std::to_string(each.row) + ": " +
-                  each.why);
+  for (const lost_row& lost : why.lost)
+    out.push_back(lost.table + " " + std::to_string(lost.group) + "/" + std::to_string(lost.row) + ": " +
+                  lost.why);
   return out;
 }
 

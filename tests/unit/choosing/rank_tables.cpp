@@ -39,10 +39,10 @@ TEST_CASE("tables are ranked by device, then architecture, then backend, each ne
        measured_on({"hip", "", "", {}}), measured_on(running),
        measured_on(device_named("other", "gfx942", 100, "hip"))});
   std::vector<std::string> order;
-  for (const ranked_table& each : ranked) {
-    const device_properties& device = each.source->device;
-    order.push_back((each.overlay ? "+" : "") + device.backend + " " + device.arch + " " + device.name + " " +
-                    std::string{to_string(each.rank)});
+  for (const ranked_table& table : ranked) {
+    const device_properties& device = table.source->device;
+    order.push_back((table.overlay ? "+" : "") + device.backend + " " + device.arch + " " + device.name +
+                    " " + std::string{to_string(table.rank)});
   }
   CHECK(order == std::vector<std::string>{"+cuda sm_80 overlay same_backend", "+   this_device",
                                           "+cuda sm_90 here this_device", "cuda sm_90 here this_device",
@@ -129,7 +129,7 @@ TEST_CASE("tables that are equally specific, or equally near, are ranked by date
        dated(running, "old 2", "2026-11-20"), dated(sister, "sister new", "2026-11-22"),
        dated(device_named("far sister", "sm_90", 10), "far", "2026-11-25")});
   std::vector<std::string> order;
-  for (const ranked_table& each : ranked) order.push_back(each.source->path);
+  for (const ranked_table& table : ranked) order.push_back(table.source->path);
   CHECK(order == std::vector<std::string>{"overlay 1", "overlay 2", "new", "old 1", "old 2", "undated 1",
                                           "undated 2", "broad", "sister new", "sister old", "far"});
 }

@@ -26,7 +26,7 @@ cloud random_cloud(std::size_t count, std::size_t dimensions, unsigned seed, boo
   std::mt19937 random{seed};
   std::uniform_real_distribution<float> real{0, 16};
   cloud out{std::vector<float>(count * dimensions), dimensions};
-  for (float& each : out.points) each = on_grid ? static_cast<float>(random() % 5) : real(random);
+  for (float& value : out.points) value = on_grid ? static_cast<float>(random() % 5) : real(random);
   return out;
 }
 
@@ -51,7 +51,7 @@ std::vector<neighbour> by_brute_force(const cloud& all, std::span<const float> a
 std::vector<float> random_point(std::size_t dimensions, std::mt19937& random) {
   std::uniform_real_distribution<float> real{-2, 18};
   std::vector<float> out(dimensions);
-  for (float& each : out) each = real(random);
+  for (float& value : out) value = real(random);
   return out;
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("of rows on a grid, many equally far, the table's first ones are found
     const row_index index = row_index_builder::build(all.points, dimensions);
     for (int i = 0; i < 200; ++i) {
       std::vector<float> at(dimensions);
-      for (float& each : at) each = static_cast<float>(random() % 11) / 2;
+      for (float& value : at) value = static_cast<float>(random() % 11) / 2;
       const auto wanted = static_cast<std::uint32_t>(1 + i % 32);
       neighbour_list found;
       index.nearest(at, wanted, found);
@@ -120,8 +120,8 @@ TEST_CASE("in a large index nearly all of the nearest rows are found") {
     REQUIRE(found.count == 8);
     const auto expected = by_brute_force(all, at, 8);
     if (found.entries[0].row == expected[0].row) ++nearest_found;
-    for (const neighbour& each : expected) {
-      const auto is_same = [&each](const neighbour& other) { return other.row == each.row; };
+    for (const neighbour& near : expected) {
+      const auto is_same = [&near](const neighbour& other) { return other.row == near.row; };
       if (std::any_of(found.entries.begin(), found.entries.begin() + 8, is_same)) ++found_of_eight;
     }
   }

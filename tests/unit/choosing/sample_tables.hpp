@@ -32,10 +32,10 @@ inline std::shared_ptr<const manifest> manifest_with(const std::vector<std::stri
   out->path = "manifest.json";
   out->target = {"cuda", "sm_90a"};
   for (const std::string& id : ids) {
-    variant each;
-    each.id = id;
-    each.launches.resize(1);
-    out->variants.push_back(std::move(each));
+    variant made;
+    made.id = id;
+    made.launches.resize(1);
+    out->variants.push_back(std::move(made));
   }
   return out;
 }

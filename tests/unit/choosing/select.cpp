@@ -131,7 +131,7 @@ TEST_CASE("threads that select at once choose what one thread alone chooses") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(differing == 0);
 }
 
@@ -154,19 +154,19 @@ TEST_CASE(
     auto made = std::make_shared<manifest>();
     made->target = {"cuda", "sm_90a"};
     for (std::uint32_t i = 0, count = 1 + random() % 8; i < count; ++i) {
-      variant each;
-      each.id = "v" + std::to_string(i);
+      variant added;
+      added.id = "v" + std::to_string(i);
       for (const std::uint32_t axis : {0U, 2U}) {
-        if (random() % 3 == 0) each.type.push_back({axis, static_cast<std::int64_t>(random() % 2)});
+        if (random() % 3 == 0) added.type.push_back({axis, static_cast<std::int64_t>(random() % 2)});
       }
-      each.launches.resize(1);
-      made->variants.push_back(std::move(each));
+      added.launches.resize(1);
+      made->variants.push_back(std::move(added));
     }
     std::vector<std::string> warned;
     const auto rules =
         build_selector({&sample::description(), sample_tables::card(), {made}, {}, {}, ""}, warned);
     std::vector<std::atomic<bool>> unusable(made->variants.size());
-    for (auto& each : unusable) each = random() % 3 == 0;
+    for (auto& flag : unusable) flag = random() % 3 == 0;
     for (std::int64_t dtype : {0, 1}) {
       for (std::int64_t masked : {0, 1}) {
         const auto problem = sample::problem({{"dtype", dtype}, {"masked", masked}});

@@ -47,7 +47,7 @@ TEST_CASE("a type holds for a kind exactly where it holds for the problems of it
       const type_signature kind = kinds.of(problem);
       for (const std::vector<axis_value>& type : types) {
         bool holds = true;
-        for (const axis_value& each : type) holds = holds && problem[each.axis] == each.value;
+        for (const axis_value& wanted : type) holds = holds && problem[wanted.axis] == wanted.value;
         REQUIRE(kinds.holds(type, kind) == holds);
       }
     }

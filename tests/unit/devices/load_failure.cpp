@@ -12,7 +12,7 @@ TEST_CASE("failed loads are told apart: the blob, what may pass, the context") {
     error_code code;
     failure_kind kind;
   };
-  for (const sample& each : std::initializer_list<sample>{
+  for (const sample& given : std::initializer_list<sample>{
            {1, error_code::blob_not_loadable, failure_kind::permanent},    // invalid value
            {2, error_code::out_of_memory, failure_kind::transient},        // out of memory
            {3, error_code::blob_not_loadable, failure_kind::permanent},    //
@@ -30,8 +30,8 @@ TEST_CASE("failed loads are told apart: the blob, what may pass, the context") {
            {908, error_code::load_during_capture, failure_kind::transient},
            {909, error_code::blob_not_loadable, failure_kind::permanent},
            {-1, error_code::blob_not_loadable, failure_kind::permanent}}) {
-    INFO("status " << each.status);
-    CHECK(classify_load_failure(each.status).code == each.code);
-    CHECK(classify_load_failure(each.status).kind == each.kind);
+    INFO("status " << given.status);
+    CHECK(classify_load_failure(given.status).code == given.code);
+    CHECK(classify_load_failure(given.status).kind == given.kind);
   }
 }

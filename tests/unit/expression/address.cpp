@@ -24,19 +24,19 @@ bool is_address(const std::string& text) {
 }  // namespace
 
 TEST_CASE("an address, and what is computed from one, is an address") {
-  for (const char* const each : {"x", "x + 4 * n", "0 - x", "-x", "n * x", "x % 16", "max(rows, x)",
+  for (const char* const text : {"x", "x + 4 * n", "0 - x", "-x", "n * x", "x % 16", "max(rows, x)",
                                  "next_pow2(x)", "rows > 3 ? x : 1", "rows > 3 ? 1 : x",
                                  "rows > 3 ? (n > 2 ? 1 : x) : 2", "1 + (rows > 3 ? x + 1 : 0)"}) {
-    INFO(each);
-    CHECK(is_address(each));
+    INFO(text);
+    CHECK(is_address(text));
   }
 }
 
 TEST_CASE("what is said about an address is a number") {
-  for (const char* const each :
+  for (const char* const text :
        {"rows", "n", "n + rows", "x != 0", "8 * (x == 0) + n", "!x", "x ? 1 : 2", "x > 4 ? rows : n",
         "x && n", "x || rows", "(x != 0) + (n != 0) * 2", "rows > 3 && x ? 4 : 8", "7"}) {
-    INFO(each);
-    CHECK_FALSE(is_address(each));
+    INFO(text);
+    CHECK_FALSE(is_address(text));
   }
 }

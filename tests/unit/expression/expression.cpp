@@ -24,59 +24,59 @@ TEST_CASE("every operator computes at run time what it computes when folded") {
     std::int64_t expected;
   };
   // a = 3, b = 5, c = 0, d = -2
-  for (const operation& each : {operation{"a + b", 8},
-                                {"a - b", -2},
-                                {"a * d", -6},
-                                {"b / d", -2},
-                                {"b % d", 1},
-                                {"d / a", 0},
-                                {"d % a", -2},
-                                {"a << b", 96},
-                                {"d >> 1", -1},
-                                {"d << a", -16},
-                                {"a < b", 1},
-                                {"b < a", 0},
-                                {"a < a", 0},
-                                {"a <= a", 1},
-                                {"b <= a", 0},
-                                {"a > b", 0},
-                                {"b > a", 1},
-                                {"a >= b", 0},
-                                {"a >= a", 1},
-                                {"a == b", 0},
-                                {"a == a", 1},
-                                {"a != b", 1},
-                                {"a != a", 0},
-                                {"a && b", 1},
-                                {"a && c", 0},
-                                {"c && a", 0},
-                                {"c || c", 0},
-                                {"c || b", 1},
-                                {"b || c", 1},
-                                {"!a", 0},
-                                {"!c", 1},
-                                {"-d", 2},
-                                {"c ? a : b", 5},
-                                {"a ? a : b", 3},
-                                {"min(a, d)", -2},
-                                {"max(a, d)", 3},
-                                {"min(d, a)", -2},
-                                {"max(d, a)", 3},
-                                {"ceil_div(b, a)", 2},
-                                {"ceil_div(a, a)", 1},
-                                {"ceil_div(c, a)", 0},
-                                {"round_up(b, a)", 6},
-                                {"round_up(a, a)", 3},
-                                {"round_up(c, a)", 0},
-                                {"next_pow2(b)", 8},
-                                {"next_pow2(a + 1)", 4},
-                                {"next_pow2(c)", 1},
-                                {"next_pow2(d)", 1},
-                                {"f >> 62", 1}}) {
-    CHECK(value(each.text) == each.expected);
+  for (const operation& given : {operation{"a + b", 8},
+                                 {"a - b", -2},
+                                 {"a * d", -6},
+                                 {"b / d", -2},
+                                 {"b % d", 1},
+                                 {"d / a", 0},
+                                 {"d % a", -2},
+                                 {"a << b", 96},
+                                 {"d >> 1", -1},
+                                 {"d << a", -16},
+                                 {"a < b", 1},
+                                 {"b < a", 0},
+                                 {"a < a", 0},
+                                 {"a <= a", 1},
+                                 {"b <= a", 0},
+                                 {"a > b", 0},
+                                 {"b > a", 1},
+                                 {"a >= b", 0},
+                                 {"a >= a", 1},
+                                 {"a == b", 0},
+                                 {"a == a", 1},
+                                 {"a != b", 1},
+                                 {"a != a", 0},
+                                 {"a && b", 1},
+                                 {"a && c", 0},
+                                 {"c && a", 0},
+                                 {"c || c", 0},
+                                 {"c || b", 1},
+                                 {"b || c", 1},
+                                 {"!a", 0},
+                                 {"!c", 1},
+                                 {"-d", 2},
+                                 {"c ? a : b", 5},
+                                 {"a ? a : b", 3},
+                                 {"min(a, d)", -2},
+                                 {"max(a, d)", 3},
+                                 {"min(d, a)", -2},
+                                 {"max(d, a)", 3},
+                                 {"ceil_div(b, a)", 2},
+                                 {"ceil_div(a, a)", 1},
+                                 {"ceil_div(c, a)", 0},
+                                 {"round_up(b, a)", 6},
+                                 {"round_up(a, a)", 3},
+                                 {"round_up(c, a)", 0},
+                                 {"next_pow2(b)", 8},
+                                 {"next_pow2(a + 1)", 4},
+                                 {"next_pow2(c)", 1},
+                                 {"next_pow2(d)", 1},
+                                 {"f >> 62", 1}}) {
+    CHECK(value(given.text) == given.expected);
     // The same text with the axes' values in place of one-letter names.
     std::string folded;
-    const std::string text = each.text;
+    const std::string text = given.text;
     for (std::size_t i = 0; i < text.size(); ++i) {
       const auto is_word = [&text](std::size_t k) {
         return k < text.size() &&
@@ -91,7 +91,7 @@ TEST_CASE("every operator computes at run time what it computes when folded") {
     const expression constant_expression = expression::parse(folded, names());
     INFO(folded);
     CHECK(constant_expression.is_constant());
-    CHECK(constant_expression.evaluate({}).value == each.expected);
+    CHECK(constant_expression.evaluate({}).value == given.expected);
   }
 }
 
@@ -209,10 +209,10 @@ TEST_CASE("random expressions evaluate as their trees do in 128 bits, folded or 
   int sound = 0;
   int refused = 0;
   for (int i = 0; i < 40'000; ++i) {
-    const tree each = random_tree(random, 1 + i % 5);
-    const std::string text = each.text();
+    const tree made = random_tree(random, 1 + i % 5);
+    const std::string text = made.text();
     if (text.size() > expression::max_text) continue;
-    const outcome expected = each.evaluate();
+    const outcome expected = made.evaluate();
     INFO(text);
     std::vector<axis_value> told;
     for (std::uint32_t axis = 0; axis < axis_values.size(); ++axis) {

@@ -77,20 +77,20 @@ TEST_CASE("no value of a random expression lies outside its bounds") {
   int tight = 0;
   for (int round = 0; round < 3'000; ++round) {
     const random_trees::tree made = random_trees::random_tree(random, 4);
-    expression each;
+    expression parsed;
     try {
-      each = expression::parse(made.text(), known);
+      parsed = expression::parse(made.text(), known);
     } catch (const expression_error&) {
       continue;  // its constants alone are a fault
     }
     std::vector<interval> axes;
     for (std::size_t i = 0; i < axis_values.size(); ++i) axes.push_back(random_range(random));
-    const interval found = bound(each, axes, attribute_values_here);
+    const interval found = bound(parsed, axes, attribute_values_here);
     interval exact;
     std::vector<std::int64_t> at;
     for (const interval& axis : axes) at.push_back(axis.low);
     for (bool more = true; more;) {
-      const integer_result here = each.evaluate({at, attribute_values_here, {}, nullptr});
+      const integer_result here = parsed.evaluate({at, attribute_values_here, {}, nullptr});
       if (here.why == fault::none) {
         ++tried;
         INFO(made.text() << " is " << here.value);

@@ -25,13 +25,13 @@ namespace {
 
 std::string joined(std::initializer_list<std::string_view> parts) {
   std::string out;
-  for (const std::string_view each : parts) out += each;
+  for (const std::string_view part : parts) out += part;
   return out;
 }
 
 joint_program compile(const std::vector<std::string>& texts) {
   joint_program_builder builder;
-  for (const std::string& each : texts) (void)builder.add(expression::parse(each, names()));
+  for (const std::string& text : texts) (void)builder.add(expression::parse(text, names()));
   return builder.build();
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("expressions compiled together have the values and faults that they ha
     for (int problem = 0; problem < 6; ++problem) {
       std::vector<std::int64_t> axes(axis_values);
       if (problem > 0) {
-        for (std::int64_t& each : axes) each = random_value(random);
+        for (std::int64_t& value : axes) value = random_value(random);
       }
       joint_program::values computed{together, axes};
       for (int asked = 0; asked < 16 && !alone.empty(); ++asked) {  // in any order, some of them again

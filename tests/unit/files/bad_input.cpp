@@ -81,7 +81,7 @@ outcome read(const std::string& path, bool is_table, how_read how = how_read::wh
       for (const sy::row_group& group : sources.tables[0]->groups) out.rows += group.row_count();
     } else {
       sources.manifests.push_back(manifest_at(path, how, warned));
-      for (const sy::variant& each : sources.manifests[0]->variants) out.variants.push_back(each.id);
+      for (const sy::variant& variant : sources.manifests[0]->variants) out.variants.push_back(variant.id);
     }
   } catch (const sy::file_error& problem) {
     out.refused = true;
@@ -94,10 +94,10 @@ outcome read(const std::string& path, bool is_table, how_read how = how_read::wh
 }
 
 /// The path of a case's file; where the case says `grow`, of a copy in the folder that has been grown.
-std::string path_of(const nlohmann::json& each, const temporary_folder& folder) {
-  std::string path = corpus + "/" + each.at("file").get<std::string>();
-  if (!each.contains("grow")) return path;
-  const auto& grow = each.at("grow");
+std::string path_of(const nlohmann::json& sample, const temporary_folder& folder) {
+  std::string path = corpus + "/" + sample.at("file").get<std::string>();
+  if (!sample.contains("grow")) return path;
+  const auto& grow = sample.at("grow");
   auto document = nlohmann::json::parse(slurp(path));
   auto& grown = document.at(nlohmann::json::json_pointer{grow.at("at").get<std::string>()});
   for (int n = grow.at("times"); n > 0; --n) {
@@ -125,25 +125,25 @@ TEST_CASE(
   const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
   REQUIRE(cases.size() > 80);
   const temporary_folder folder;
-  for (const auto& each : cases) {
-    const std::string file = each.at("file");
-    const bool is_table = each.at("kind") == "table";
+  for (const auto& sample : cases) {
+    const std::string file = sample.at("file");
+    const bool is_table = sample.at("kind") == "table";
     INFO(file);
-    const std::string path = path_of(each, folder);
+    const std::string path = path_of(sample, folder);
     const outcome got = read(path, is_table);
     REQUIRE(got.said.size() == 1);
     const std::string& said = got.said[0];
     INFO(said);
-    const std::string number = "[switchyard." + std::to_string(each.at("code").get<int>()) + "] ";
+    const std::string number = "[switchyard." + std::to_string(sample.at("code").get<int>()) + "] ";
     CHECK(said.starts_with(number + path + ": "));
-    for (const auto& part : each.at("message")) CHECK_THAT(said, has_text(part.get<std::string>()));
+    for (const auto& part : sample.at("message")) CHECK_THAT(said, has_text(part.get<std::string>()));
     CHECK(said.size() < 1200);
-    CHECK(got.refused == each.at("serves").is_null());
+    CHECK(got.refused == sample.at("serves").is_null());
     if (got.refused) continue;
     if (is_table) {
-      CHECK(got.rows == each.at("serves").get<std::size_t>());
+      CHECK(got.rows == sample.at("serves").get<std::size_t>());
     } else {
-      CHECK(got.variants == each.at("serves").get<std::vector<std::string>>());
+      CHECK(got.variants == sample.at("serves").get<std::vector<std::string>>());
     }
     const sy::choice chosen = got.rules->select(sound_problem());
     REQUIRE(chosen.variant != sy::no_index);
@@ -156,10 +156,10 @@ TEST_CASE("a file that is outlined first is answered with the same words, entry 
   const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
   const temporary_folder folder;
   std::size_t refused_as_a_whole = 0;
-  for (const auto& each : cases) {
-    INFO(each.at("file").get<std::string>());
-    const bool is_table = each.at("kind") == "table";
-    const std::string path = path_of(each, folder);
+  for (const auto& sample : cases) {
+    INFO(sample.at("file").get<std::string>());
+    const bool is_table = sample.at("kind") == "table";
+    const std::string path = path_of(sample, folder);
     const outcome whole = read(path, is_table);
     const outcome outlined = read(path, is_table, how_read::outlined);
     REQUIRE(outlined.said.size() == 1);
@@ -181,11 +181,11 @@ TEST_CASE("a file that is outlined first is answered with the same words, entry 
 TEST_CASE("the guide shows what is said of the first file of the corpus for each number") {
   const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
   std::map<int, std::string> samples;
-  for (const auto& each : cases) {
-    const int number = each.at("code");
-    if (samples.contains(number) || each.contains("grow")) continue;
+  for (const auto& sample : cases) {
+    const int number = sample.at("code");
+    if (samples.contains(number) || sample.contains("grow")) continue;
     std::string said =
-        read(corpus + "/" + each.at("file").get<std::string>(), each.at("kind") == "table").said.at(0);
+        read(corpus + "/" + sample.at("file").get<std::string>(), sample.at("kind") == "table").said.at(0);
     samples[number] = said.erase(said.find(corpus), corpus.size() + 1);
   }
   std::string wanted;
@@ -197,11 +197,11 @@ TEST_CASE("the guide shows what is said of the first file of the corpus for each
 
 TEST_CASE("every file of the corpus is in its list") {
   std::set<std::string> listed;
-  for (const auto& each : nlohmann::json::parse(slurp(corpus + "/cases.json")))
-    listed.insert(each.at("file"));
+  for (const auto& sample : nlohmann::json::parse(slurp(corpus + "/cases.json")))
+    listed.insert(sample.at("file"));
   for (const char* folder : {"manifest", "table"}) {
-    for (const auto& each : std::filesystem::directory_iterator{corpus + "/" + folder}) {
-      const std::string name = std::string{folder} + "/" + each.path().filename().string();
+    for (const auto& entry : std::filesystem::directory_iterator{corpus + "/" + folder}) {
+      const std::string name = std::string{folder} + "/" + entry.path().filename().string();
       INFO(name);
       CHECK(listed.contains(name));
     }

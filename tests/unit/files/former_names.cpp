@@ -55,10 +55,10 @@ table table_with(const std::string& members, warnings& warned) {
   return parse_table(R"({"schema": "switchyard.table/1", "operator": "renamed")" + members + "}",
                      "tables/renamed/card.json", op(), warned);
 }
-std::int64_t value_of(const expression& each, std::span<const std::int64_t> problem) {
+std::int64_t value_of(const expression& parsed, std::span<const std::int64_t> problem) {
   static const attribute_values attributes{};
   const renamed::arguments arguments{.length = 1000};
-  return each.evaluate({problem, attributes, op().fields, reinterpret_cast<const std::byte*>(&arguments)})
+  return parsed.evaluate({problem, attributes, op().fields, reinterpret_cast<const std::byte*>(&arguments)})
       .value;
 }
 
@@ -94,10 +94,10 @@ TEST_CASE("a manifest may use former names in its type, conditions, sizes, grids
   const launch& only = v.launches[0];
   CHECK(value_of(only.grid[0], problem) == 8);
   REQUIRE(only.parameters.size() == 6);
-  for (const parameter& each : {only.parameters[1], only.parameters[3], only.parameters[4].members[0]}) {
-    CHECK(each.from == parameter::source::field);
-    CHECK(each.index == 1);
-    CHECK(each.bytes == 8);
+  for (const parameter& parsed : {only.parameters[1], only.parameters[3], only.parameters[4].members[0]}) {
+    CHECK(parsed.from == parameter::source::field);
+    CHECK(parsed.index == 1);
+    CHECK(parsed.bytes == 8);
   }
   CHECK(value_of(only.parameters[2].value, problem) == 65);
 }
@@ -193,7 +193,7 @@ TEST_CASE("two names of one axis in one place are refused") {
   REQUIRE(entries.messages.size() == 2);
   const auto says = [&](const char* text) {
     return std::any_of(entries.messages.begin(), entries.messages.end(),
-                       [&](const std::string& each) { return each.find(text) != std::string::npos; });
+                       [&](const std::string& message) { return message.find(text) != std::string::npos; });
   };
   CHECK(says("/pin/0/at: 'n' is a former name of 'length'"));
   CHECK(says("/groups/0/axes/1: axis 'length' is listed twice, perhaps under a former name"));

@@ -66,8 +66,8 @@ std::vector<axis_value> group_type(const std::string& members) {
 bool holds(const variant& of, dtype x, dtype y) {
   static const attribute_values attributes{};
   const std::array<std::int64_t, 5> problem{static_cast<int>(y), 0, static_cast<int>(x), 1, 0};
-  for (const condition& each : of.conditions) {
-    if (each.value.evaluate({problem, attributes, op().fields, nullptr}).value == 0) return false;
+  for (const condition& required : of.conditions) {
+    if (required.value.evaluate({problem, attributes, op().fields, nullptr}).value == 0) return false;
   }
   return true;
 }

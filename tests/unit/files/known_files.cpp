@@ -30,7 +30,7 @@ struct library {
     warned.clear();
     read.clear();
     std::vector<std::string> out;
-    for (const auto& each : files.refresh(found, reader{*this}, report)) out.push_back(*each);
+    for (const auto& file : files.refresh(found, reader{*this}, report)) out.push_back(*file);
     return out;
   }
 

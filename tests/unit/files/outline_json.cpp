@@ -60,10 +60,10 @@ json random_document(std::mt19937& random) {
   out["before"] = random_value(random, 3);
   json& list = out["list"] = json::array();
   for (std::size_t i = random() % 6; i > 0; --i) {
-    json each = random_value(random, 2);
-    if (each.is_object() && random() % 2 == 0) each["id"] = "id" + std::to_string(i);
-    if (each.is_object() && random() % 2 == 0) each["type"] = random_value(random, 1);
-    list.push_back(each);
+    json entry = random_value(random, 2);
+    if (entry.is_object() && random() % 2 == 0) entry["id"] = "id" + std::to_string(i);
+    if (entry.is_object() && random() % 2 == 0) entry["type"] = random_value(random, 1);
+    list.push_back(entry);
   }
   out["ziel"] = random_value(random, 3);
   return out;
@@ -82,19 +82,19 @@ TEST_CASE("an outline has the text of each member and of each entry of the list"
     json_outline out;
     REQUIRE(outline_json(text, "list", out));
     REQUIRE(out.members.size() == document.size());
-    for (const json_outline::member& each : out.members)
-      CHECK(json::parse(each.value.in(text)) == document.at(std::string{each.key.in(text)}));
+    for (const json_outline::member& member : out.members)
+      CHECK(json::parse(member.value.in(text)) == document.at(std::string{member.key.in(text)}));
     REQUIRE(out.elements.size() == document["list"].size());
     for (std::size_t i = 0; i < out.elements.size(); ++i) {
       const json& element = document["list"][i];
-      const json_outline::element& each = out.elements[i];
-      CHECK(json::parse(each.whole.in(text)) == element);
+      const json_outline::element& outlined = out.elements[i];
+      CHECK(json::parse(outlined.whole.in(text)) == element);
       const bool has_id = element.is_object() && element.contains("id");
       const bool has_type = element.is_object() && element.contains("type");
-      REQUIRE(each.id.empty() == !has_id);
-      REQUIRE(each.type.empty() == !has_type);
-      if (has_id) CHECK(json::parse(each.id.in(text)) == element["id"]);
-      if (has_type) CHECK(json::parse(each.type.in(text)) == element["type"]);
+      REQUIRE(outlined.id.empty() == !has_id);
+      REQUIRE(outlined.type.empty() == !has_type);
+      if (has_id) CHECK(json::parse(outlined.id.in(text)) == element["id"]);
+      if (has_type) CHECK(json::parse(outlined.type.in(text)) == element["type"]);
     }
   }
 }

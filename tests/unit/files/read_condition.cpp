@@ -140,8 +140,8 @@ TEST_CASE("an outlined manifest makes its conditions known before an entry is as
     warnings warned;
     const manifest_file file{text, "m.json", known.reading(), warned};
     std::string out;
-    for (const axis_description& each : known.now().axes.subspan(sample::description().axes.size()))
-      out += std::string{each.name} + ' ';
+    for (const axis_description& axis : known.now().axes.subspan(sample::description().axes.size()))
+      out += std::string{axis.name} + ' ';
     return out;
   };
   CHECK(names(conditional_manifest(conditional("a", R"("rows > 1")"))).empty());

@@ -53,12 +53,12 @@ std::string parameter_refusal(const std::string& text) {
   return refusal(variant_of("", R"(, "parameters": [)" + text + "]"));
 }
 
-std::int64_t at(const expression& each,
+std::int64_t at(const expression& parsed,
                 std::initializer_list<std::pair<std::string_view, std::int64_t>> axes) {
   const auto problem = sample::problem(axes);
   static const attribute_values attributes{};
   const sample::scale::arguments arguments;
-  return each
+  return parsed
       .evaluate(
           {problem, attributes, sample::description().fields, reinterpret_cast<const std::byte*>(&arguments)})
       .value;
@@ -132,15 +132,15 @@ TEST_CASE("a parameter that is an argument has its C++ type") {
 }
 
 TEST_CASE("expressions become parameters of the size asked for") {
-  const auto each =
+  const auto sample =
       GENERATE(std::pair{"i8", 1U}, std::pair{"u8", 1U}, std::pair{"i16", 2U}, std::pair{"u16", 2U},
                std::pair{"i32", 4U}, std::pair{"u32", 4U}, std::pair{"i64", 8U}, std::pair{"u64", 8U});
-  const parameter out = parameter_of("{\"" + std::string{each.first} + "\": \"rows * 2\"}");
+  const parameter out = parameter_of("{\"" + std::string{sample.first} + "\": \"rows * 2\"}");
   CHECK(out.from == parameter::source::integer);
-  CHECK(out.bytes == each.second);
-  CHECK(out.align == each.second);
+  CHECK(out.bytes == sample.second);
+  CHECK(out.align == sample.second);
   CHECK(at(out.value, {{"rows", 21}}) == 42);
-  CHECK(parameter_of("{\"" + std::string{each.first} + "\": 7}").value.is_constant());
+  CHECK(parameter_of("{\"" + std::string{sample.first} + "\": 7}").value.is_constant());
 }
 
 TEST_CASE("real expressions may name scalars, axes, config and constants") {

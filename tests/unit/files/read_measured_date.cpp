@@ -104,11 +104,11 @@ TEST_CASE("a date that is none is warned of by its place, and counts as none") {
 
 TEST_CASE("where `measured` is a text or a list, as nothing writes it, there is no date and no warning") {
   using namespace dates;
-  for (const char* each :
+  for (const char* date :
        {R"("measured": "2026-11-22")", R"("measured": ["2026-11-22"])", R"("measured": null)",
         R"("measured": {"before": "2026-11-22"})", R"("measured": {"before": {}})"}) {
-    INFO(each);
-    const reading got = date_of(each);
+    INFO(date);
+    const reading got = date_of(date);
     CHECK(got.date.empty());
     CHECK(got.warned.empty());
   }

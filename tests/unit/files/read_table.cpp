@@ -96,7 +96,7 @@ TEST_CASE("a bad row is left out with its place, and the rest of the group serve
     const char* row;
     const char* message;
   };
-  const auto each = GENERATE(
+  const auto sample = GENERATE(
       bad{"5", "/groups/0/rows/1: expected an object, got 5"}, bad{"{}", "/groups/0/rows/1: 'at' is missing"},
       bad{R"({"at": [1], "times_us": {"a": 1}})", "/groups/0/rows/1/at: expected 2 integers, got 1"},
       bad{R"({"at": [1, 2, 3], "times_us": {"a": 1}})", "/at: expected 2 integers, got 3"},
@@ -113,13 +113,13 @@ TEST_CASE("a bad row is left out with its place, and the rest of the group serve
       bad{R"({"at": [1, 2], "times_us": {"a": "fast"}})", "/times_us/a: expected a number, got \"fast\""},
       bad{R"({"at": [4, 4], "times_us": {"a": 9, "n": 9}})",
           "/rows/1/at: the group already has a row for these sizes"});
-  INFO(each.row);
+  INFO(sample.row);
   warnings warned;
   const table out = table_from(group(R"({"at": [4, 4], "times_us": {"a": 1, "b": 2}},)" +
-                                     std::string{each.row} + R"(, {"at": [8, 8], "times_us": {"b": 3}})"),
+                                     std::string{sample.row} + R"(, {"at": [8, 8], "times_us": {"b": 3}})"),
                                warned);
   REQUIRE(warned.messages.size() == 1);
-  CHECK_THAT(warned.messages[0], has_text("tables/scale/card.json: ") && has_text(each.message));
+  CHECK_THAT(warned.messages[0], has_text("tables/scale/card.json: ") && has_text(sample.message));
   REQUIRE(out.groups.size() == 1);
   const row_group& rows = out.groups[0];
   REQUIRE(rows.row_count() == 2);

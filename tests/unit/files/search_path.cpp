@@ -21,7 +21,7 @@ std::string put(const temporary_folder& root, const std::string& name) {
 
 std::vector<std::string> places_of(const file_listing& found) {
   std::vector<std::string> out;
-  for (const file_listing::obstacle& each : found.obstacles) out.push_back(each.path);
+  for (const file_listing::obstacle& obstacle : found.obstacles) out.push_back(obstacle.path);
   return out;
 }
 

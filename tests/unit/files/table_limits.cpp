@@ -42,7 +42,7 @@ std::vector<std::string> order_of(const std::string& members) {
   const table read = table_saying(row_saying(members));
   const row_group& only = read.groups.at(0);
   std::vector<std::string> out;
-  for (const measured_time& each : only.row_times(0)) out.push_back(only.ids[each.variant]);
+  for (const measured_time& time : only.row_times(0)) out.push_back(only.ids[time.variant]);
   return out;
 }
 

@@ -26,7 +26,7 @@ std::optional<int> fit(std::string_view backend, std::string_view device, std::s
 }  // namespace
 
 TEST_CASE("which blob runs on which device") {
-  const auto each = GENERATE(
+  const auto sample = GENERATE(
       fit_case{"cuda", "sm_90", "sm_90a", true}, fit_case{"cuda", "sm_90", "sm_90", true},
       fit_case{"cuda", "sm_100", "sm_90a", false}, fit_case{"cuda", "sm_100", "sm_90", false},
       fit_case{"cuda", "sm_89", "sm_80", true}, fit_case{"cuda", "sm_89", "sm_86", true},
@@ -47,8 +47,8 @@ TEST_CASE("which blob runs on which device") {
       fit_case{"hip", "gfx942", "gfx942:xnack-", false}, fit_case{"hip", "gfx9", "gfx942", false},
       fit_case{"host", "x86_64", "x86_64", true}, fit_case{"host", "aarch64", "x86_64", false},
       fit_case{"host", "aarch64", "any", true});
-  INFO(each.blob << " on " << each.backend << " " << each.device);
-  CHECK(fit(each.backend, each.device, each.blob).has_value() == each.runs);
+  INFO(sample.blob << " on " << sample.backend << " " << sample.device);
+  CHECK(fit(sample.backend, sample.device, sample.blob).has_value() == sample.runs);
 }
 
 TEST_CASE("a blob never runs on another backend") {

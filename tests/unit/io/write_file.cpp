@@ -34,8 +34,8 @@ std::string refusal(const std::string& path, const std::string& text) {
 
 std::vector<std::string> names_in(const temporary_folder& folder) {
   std::vector<std::string> out;
-  for (const auto& each : fs::directory_iterator{folder.path()})
-    out.push_back(each.path().filename().string());
+  for (const auto& entry : fs::directory_iterator{folder.path()})
+    out.push_back(entry.path().filename().string());
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -136,7 +136,7 @@ TEST_CASE("of several writers at once each leaves a whole file at every moment")
     const std::string seen = read_file(path, 1 << 20);
     if (seen != std::string(50'000, seen.empty() ? '?' : seen[0])) ++torn;
   }
-  for (std::thread& each : writers) each.join();
+  for (std::thread& thread : writers) thread.join();
   CHECK(torn == 0);
   CHECK(names_in(folder) == std::vector<std::string>{"t.json"});
 }

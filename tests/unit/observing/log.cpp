@@ -34,7 +34,7 @@ TEST_CASE("lines of many threads stay whole") {
         for (int i = 0; i < 500; ++i) out.line(std::string(100, static_cast<char>('a' + t)));
       });
     }
-    for (auto& each : threads) each.join();
+    for (auto& thread : threads) thread.join();
   }
   std::istringstream content{slurp(folder / "a")};
   int lines = 0;
@@ -82,7 +82,7 @@ TEST_CASE("a program's own logger receives each line with its kind and code") {
   ::dup2(standard_error, 2);
   char byte = 0;
   CHECK(::read(ends[0], &byte, 1) < 0);  // nothing was written
-  for (const int each : {ends[0], ends[1], standard_error}) ::close(each);
+  for (const int descriptor : {ends[0], ends[1], standard_error}) ::close(descriptor);
   REQUIRE(mine.lines.size() == 5);
   CHECK(mine.lines[0] == "0 110 /a/b.json: [switchyard.110] entry 3");
   CHECK(mine.lines[1] == "0 0 no code");

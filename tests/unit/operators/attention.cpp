@@ -333,9 +333,9 @@ TEST_CASE("attention refuses a block table without its data", "[operators]") {
     }
     return {};
   };
-  for (const std::string& each :
+  for (const std::string& message :
        {message(sy::operators::attention_forward{}), message(sy::operators::attention_decode{})})
-    CHECK(each.find("block_table has entries but its data is null") != std::string::npos);
+    CHECK(message.find("block_table has entries but its data is null") != std::string::npos);
 }
 
 namespace attention_calls {

@@ -42,10 +42,10 @@ void check_legal(const typename Operator::arguments& call) {
 template <class Operator>
 void check_field_order() {
   std::uint32_t before = 0;
-  for (const field_description& each : describe<Operator>().fields) {
-    INFO(Operator::name << " " << each.name);
-    CHECK((each.offset > before || &each == describe<Operator>().fields.data()));
-    before = each.offset;
+  for (const field_description& field : describe<Operator>().fields) {
+    INFO(Operator::name << " " << field.name);
+    CHECK((field.offset > before || &field == describe<Operator>().fields.data()));
+    before = field.offset;
   }
 }
 

@@ -36,14 +36,14 @@ alignas(64) std::array<std::byte, 4096> memory{};
 template <class Operator>
 typename Operator::arguments small_call() {
   typename Operator::arguments out;
-  for (const field_description& each : describe<Operator>().fields) {
-    std::byte* const at = reinterpret_cast<std::byte*>(&out) + each.offset;
-    const bool is_stride = each.name.find("stride") != std::string_view::npos ||
-                           each.name.find("row_bytes") != std::string_view::npos;
-    if (each.kind == value_kind::pointer) {
+  for (const field_description& field : describe<Operator>().fields) {
+    std::byte* const at = reinterpret_cast<std::byte*>(&out) + field.offset;
+    const bool is_stride = field.name.find("stride") != std::string_view::npos ||
+                           field.name.find("row_bytes") != std::string_view::npos;
+    if (field.kind == value_kind::pointer) {
       void* const address = memory.data();
       std::memcpy(at, &address, sizeof address);
-    } else if (each.kind == value_kind::i64) {
+    } else if (field.kind == value_kind::i64) {
       const std::int64_t value = is_stride ? 16 : 2;
       std::memcpy(at, &value, sizeof value);
     }
@@ -67,29 +67,29 @@ std::size_t check_far() {
   INFO(Operator::name);
   REQUIRE_THAT(Operator::check_memory(legal), no_text());
   std::size_t strides = 0;
-  for (const field_description& each : describe<Operator>().fields) {
-    if (each.kind != value_kind::i64) continue;
-    INFO(each.name);
+  for (const field_description& field : describe<Operator>().fields) {
+    if (field.kind != value_kind::i64) continue;
+    INFO(field.name);
     const auto with = [&](std::int64_t value) {
       auto call = legal;
-      std::memcpy(reinterpret_cast<std::byte*>(&call) + each.offset, &value, sizeof value);
+      std::memcpy(reinterpret_cast<std::byte*>(&call) + field.offset, &value, sizeof value);
       return Operator::check_memory(call);
     };
-    const bool is_stride = each.name.find("stride") != std::string_view::npos ||
-                           each.name.find("row_bytes") != std::string_view::npos;
-    if (!is_stride || each.name == "k_scale_stride" || each.name == "v_scale_stride") {
+    const bool is_stride = field.name.find("stride") != std::string_view::npos ||
+                           field.name.find("row_bytes") != std::string_view::npos;
+    if (!is_stride || field.name == "k_scale_stride" || field.name == "v_scale_stride") {
       // A number of tensors that are not given does not matter: nothing overflows.
       (void)with(INT64_MAX);
       (void)with(std::int64_t{1} << 62U);
       continue;
     }
-    if (each.name == "block_table_stride") continue;  // below
+    if (field.name == "block_table_stride") continue;  // below
     ++strides;
     CHECK_THAT(with(std::int64_t{1} << 32U), no_text());
     CHECK_THAT(with(unset), no_text());  // check() refuses it
     for (const std::int64_t far : {std::int64_t{1} << 47U, std::int64_t{1} << 62U, INT64_MAX})
-      CHECK_THAT(with(far),
-                 has_text(std::string{each.name} + " " + std::to_string(far) + ": no memory reaches as far"));
+      CHECK_THAT(with(far), has_text(std::string{field.name} + " " + std::to_string(far) +
+                                     ": no memory reaches as far"));
   }
   return strides;
 }

@@ -16,7 +16,7 @@ using namespace launched;
 /// What a kernel that takes these bytes is refused with.
 std::string refusal(const std::vector<parameter>& wanted, const std::vector<std::uint32_t>& bytes) {
   std::vector<parameter_slot> found;
-  for (const std::uint32_t each : bytes) found.push_back({0, each});
+  for (const std::uint32_t size : bytes) found.push_back({0, size});
   try {
     check_parameters(kernel(wanted), found);
   } catch (const driver_error& problem) {

@@ -26,8 +26,8 @@ std::unique_ptr<launch_layout> layout_of(const variant& of, const operator_descr
 
 /// Layouts point into the variant.
 struct layout_with_variant {
-  explicit layout_with_variant(launch each)
-      : of{std::make_unique<variant>(variant_of({std::move(each)}))}, layout{layout_of(*of)} {}
+  explicit layout_with_variant(launch made)
+      : of{std::make_unique<variant>(variant_of({std::move(made)}))}, layout{layout_of(*of)} {}
   std::unique_ptr<variant> of;
   std::unique_ptr<launch_layout> layout;
   const launch_layout* operator->() const { return layout.get(); }
@@ -221,15 +221,15 @@ TEST_CASE("per-call programs are told by the axes that per-call integers read be
 TEST_CASE("a block is known before the problem where it is constant for the type and fits 32 bits") {
   using namespace laid_out;
   const auto with = [](const auto& change) {
-    launch each = kernel({});
-    change(each);
-    return layout_with_variant{std::move(each)};
+    launch changed = kernel({});
+    change(changed);
+    return layout_with_variant{std::move(changed)};
   };
-  const auto made = with([](launch& each) {
-    each.block = extents("width", "width / 16", "2");
-    each.cluster = extents("2", "3", "4");
-    each.shared_bytes = parse("width * 100");
-    each.cooperative = true;
+  const auto made = with([](launch& changed) {
+    changed.block = extents("width", "width / 16", "2");
+    changed.cluster = extents("2", "3", "4");
+    changed.shared_bytes = parse("width * 100");
+    changed.cooperative = true;
   });
   CHECK(made->is_block_known);
   CHECK(made->geometry.block == dim3{64, 4, 2});
@@ -237,32 +237,32 @@ TEST_CASE("a block is known before the problem where it is constant for the type
   CHECK(made->geometry.shared_bytes == 6400);
   CHECK(made->geometry.cooperative);
   CHECK_FALSE(made->geometry.programmatic_dependent_launch);
-  CHECK(with([](launch& each) {
-          each.programmatic_dependent_launch = true;
+  CHECK(with([](launch& changed) {
+          changed.programmatic_dependent_launch = true;
         })->geometry.programmatic_dependent_launch);
 
   const auto block_known = [&](const char* text) {
-    return with([text](launch& each) { each.block[1] = parse(text); })->is_block_known;
+    return with([text](launch& changed) { changed.block[1] = parse(text); })->is_block_known;
   };
   CHECK(block_known("0"));
   CHECK(block_known("4294967295"));
   CHECK_FALSE(block_known("4294967296"));
   CHECK_FALSE(block_known("-1"));
   CHECK_FALSE(block_known("length"));
-  CHECK_FALSE(with([](launch& each) { each.cluster[2] = parse("length"); })->is_block_known);
-  CHECK_FALSE(with([](launch& each) { each.shared_bytes = parse("length"); })->is_block_known);
-  CHECK(with([](launch& each) { each.grid[0] = parse("length"); })->is_block_known);
+  CHECK_FALSE(with([](launch& changed) { changed.cluster[2] = parse("length"); })->is_block_known);
+  CHECK_FALSE(with([](launch& changed) { changed.shared_bytes = parse("length"); })->is_block_known);
+  CHECK(with([](launch& changed) { changed.grid[0] = parse("length"); })->is_block_known);
 }
 
 TEST_CASE("a grid is per-call where any of its extents reads an argument") {
   using namespace laid_out;
   for (std::size_t i = 0; i < 3; ++i) {
-    launch each = kernel({});
-    CHECK_FALSE(layout_with_variant { each } -> has_per_call_grid);
-    each.grid[i] = parse("length");
-    CHECK_FALSE(layout_with_variant { each } -> has_per_call_grid);
-    each.grid[i] = parse("rows");
-    CHECK(layout_with_variant { each } -> has_per_call_grid);
+    launch made = kernel({});
+    CHECK_FALSE(layout_with_variant { made } -> has_per_call_grid);
+    made.grid[i] = parse("length");
+    CHECK_FALSE(layout_with_variant { made } -> has_per_call_grid);
+    made.grid[i] = parse("rows");
+    CHECK(layout_with_variant { made } -> has_per_call_grid);
   }
 }
 
@@ -341,12 +341,12 @@ TEST_CASE("kept parameter blocks are told by the arguments of maps, per-call val
             ->block_key.is_empty());
   CHECK(bytes_of(of_parameters({integer("step + (y != 0)", value_kind::i64)})->block_key) ==
         all_of({"step", "y"}));
-  launch each = kernel({integer("length", value_kind::i32)});
-  each.grid[0] = parse("count");
-  const layout_with_variant with_grid{each};
+  launch made = kernel({integer("length", value_kind::i32)});
+  made.grid[0] = parse("count");
+  const layout_with_variant with_grid{made};
   CHECK(bytes_of(with_grid->block_key) == all_of({"count"}));
-  each.parameters = {argument("y")};
-  const layout_with_variant in_place{each};
+  made.parameters = {argument("y")};
+  const layout_with_variant in_place{made};
   CHECK(in_place->block_key.is_empty());  // there is no parameter block
 }
 

@@ -37,23 +37,23 @@ TEST_CASE("an integer fits a type between its least and its greatest value") {
     std::int64_t least;
     std::int64_t most;
   };
-  for (const range each : std::initializer_list<range>{{value_kind::i8, -128, 127},
-                                                       {value_kind::u8, 0, 255},
-                                                       {value_kind::i16, -32768, 32767},
-                                                       {value_kind::u16, 0, 65535},
-                                                       {value_kind::i32, INT32_MIN, INT32_MAX},
-                                                       {value_kind::u32, 0, UINT32_MAX},
-                                                       {value_kind::i64, INT64_MIN, INT64_MAX},
-                                                       {value_kind::u64, 0, INT64_MAX},
-                                                       {value_kind::pointer, INT64_MIN, INT64_MAX}}) {
-    INFO("kind " << static_cast<int>(each.kind));
-    CHECK(detail::fits(each.kind, each.least));
-    CHECK(detail::fits(each.kind, 0));
-    CHECK(detail::fits(each.kind, each.most));
-    if (each.least != INT64_MIN) CHECK_FALSE(detail::fits(each.kind, each.least - 1));
-    if (each.least != INT64_MIN) CHECK_FALSE(detail::fits(each.kind, INT64_MIN));
-    if (each.most != INT64_MAX) CHECK_FALSE(detail::fits(each.kind, each.most + 1));
-    if (each.most != INT64_MAX) CHECK_FALSE(detail::fits(each.kind, INT64_MAX));
+  for (const range limits : std::initializer_list<range>{{value_kind::i8, -128, 127},
+                                                         {value_kind::u8, 0, 255},
+                                                         {value_kind::i16, -32768, 32767},
+                                                         {value_kind::u16, 0, 65535},
+                                                         {value_kind::i32, INT32_MIN, INT32_MAX},
+                                                         {value_kind::u32, 0, UINT32_MAX},
+                                                         {value_kind::i64, INT64_MIN, INT64_MAX},
+                                                         {value_kind::u64, 0, INT64_MAX},
+                                                         {value_kind::pointer, INT64_MIN, INT64_MAX}}) {
+    INFO("kind " << static_cast<int>(limits.kind));
+    CHECK(detail::fits(limits.kind, limits.least));
+    CHECK(detail::fits(limits.kind, 0));
+    CHECK(detail::fits(limits.kind, limits.most));
+    if (limits.least != INT64_MIN) CHECK_FALSE(detail::fits(limits.kind, limits.least - 1));
+    if (limits.least != INT64_MIN) CHECK_FALSE(detail::fits(limits.kind, INT64_MIN));
+    if (limits.most != INT64_MAX) CHECK_FALSE(detail::fits(limits.kind, limits.most + 1));
+    if (limits.most != INT64_MAX) CHECK_FALSE(detail::fits(limits.kind, INT64_MAX));
   }
 }
 
@@ -69,13 +69,13 @@ TEST_CASE("a value is written in as many bytes as its type has") {
     value_kind kind;
     std::uint64_t bits;
   };
-  for (const sample& each : std::initializer_list<sample>{{value_kind::f16, 0x3e00},
-                                                          {value_kind::bf16, 0x3fc0},
-                                                          {value_kind::f32, 0x3fc00000},
-                                                          {value_kind::f64, 0x3ff8000000000000}}) {
-    const auto found = stored::by([&each](std::byte* to) { detail::store_real(to, each.kind, 1.5); });
-    INFO("kind " << static_cast<int>(each.kind));
-    CHECK(found.bytes == size_of(each.kind));
-    CHECK(found.bits == each.bits);
+  for (const sample& given : std::initializer_list<sample>{{value_kind::f16, 0x3e00},
+                                                           {value_kind::bf16, 0x3fc0},
+                                                           {value_kind::f32, 0x3fc00000},
+                                                           {value_kind::f64, 0x3ff8000000000000}}) {
+    const auto found = stored::by([&given](std::byte* to) { detail::store_real(to, given.kind, 1.5); });
+    INFO("kind " << static_cast<int>(given.kind));
+    CHECK(found.bytes == size_of(given.kind));
+    CHECK(found.bits == given.bits);
   }
 }

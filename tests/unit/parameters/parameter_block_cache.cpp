@@ -122,7 +122,7 @@ TEST_CASE("every word of a key counts, however many parts it has") {
     const auto cache = std::make_unique<parameter_block_cache>();
     const launch_of_key mine{1, long_key(parts)};
     arguments call;
-    for (std::uint64_t& each : call.words) each = random();
+    for (std::uint64_t& word : call.words) word = random();
     const std::uint64_t hash = parameter_block_cache::hash(mine.query(call));
     REQUIRE(insert(*cache, mine.query(call)) == nullptr);
     for (std::size_t word = 0; word < call.words.size(); ++word) {
@@ -171,8 +171,8 @@ TEST_CASE("arguments were seen before from their second time on, whatever differ
     const block_query query = mine.query(call);
     return cache->seen_before(parameter_block_cache::hash(query), query);
   };
-  for (const arguments& each : calls) CHECK_FALSE(seen(each));
-  for (const arguments& each : calls) CHECK(seen(each));
+  for (const arguments& call : calls) CHECK_FALSE(seen(call));
+  for (const arguments& call : calls) CHECK(seen(call));
 }
 
 TEST_CASE("what was seen long ago is forgotten") {

@@ -128,7 +128,7 @@ TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its s
     value_kind kind;
     action does;
   };
-  for (const sample& each : std::initializer_list<sample>{
+  for (const sample& given : std::initializer_list<sample>{
            {"w0", value_kind::i64, action::copy},       {"w0", value_kind::pointer, action::copy},
            {"w0", value_kind::u64, action::narrow},     {"w0", value_kind::i32, action::narrow},
            {"w0", value_kind::u8, action::narrow},      {"p", value_kind::pointer, action::copy},
@@ -140,15 +140,15 @@ TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its s
            {"s", value_kind::u16, action::minimum},     {"b", value_kind::u8, action::copy},
            {"b", value_kind::i8, action::minimum},      {"f", value_kind::f32, action::interpret},
            {"d", value_kind::i64, action::interpret}}) {
-    INFO(each.argument << " as kind " << static_cast<int>(each.kind));
+    INFO(given.argument << " as kind " << static_cast<int>(given.kind));
     for (const char* const divided : {"", " / 1", " * 1"}) {
-      const per_call_step step = step_of(std::string{each.argument} + divided, each.kind);
-      CHECK(step.does == each.does);
-      if (each.does == action::interpret) continue;
-      CHECK(step.from == offset_of(each.argument));
-      if (each.does == action::copy) CHECK(step.count == size_of(each.kind));
-      if (each.does == action::minimum) CHECK(step.operand == INT64_MAX);
-      if (each.does != action::copy) CHECK(step.loaded == call_fields()[field(each.argument)].kind);
+      const per_call_step step = step_of(std::string{given.argument} + divided, given.kind);
+      CHECK(step.does == given.does);
+      if (given.does == action::interpret) continue;
+      CHECK(step.from == offset_of(given.argument));
+      if (given.does == action::copy) CHECK(step.count == size_of(given.kind));
+      if (given.does == action::minimum) CHECK(step.operand == INT64_MAX);
+      if (given.does != action::copy) CHECK(step.loaded == call_fields()[field(given.argument)].kind);
     }
   }
 }

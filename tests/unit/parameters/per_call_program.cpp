@@ -154,15 +154,15 @@ filled_block run_program(const std::vector<per_call_value>& per_call,
   filled_block out;
   out.bytes.fill(std::byte{0xcd});
   out.failed.resize(per_call.size());
-  for (const per_call_constant& each : program->constants)
-    detail::store_integer(out.bytes.data() + each.to, each.kind, each.value);
+  for (const per_call_constant& constant : program->constants)
+    detail::store_integer(out.bytes.data() + constant.to, constant.kind, constant.value);
   for (const per_call_step& step : program->steps)
     out.interpreted_steps += step.does == per_call_step::action::interpret ? 1U : 0U;
   const auto no_buffers = [](std::uint32_t) -> const void* { return nullptr; };
   detail::run_per_call(*program, arguments, out.bytes.data(), no_buffers, [&](std::uint32_t index) {
-    const per_call_value& each = per_call[index];
-    if (const auto value = interpreted(program->values[index], each.kind, values)) {
-      detail::store_integer(out.bytes.data() + each.offset, each.kind, *value);
+    const per_call_value& stored = per_call[index];
+    if (const auto value = interpreted(program->values[index], stored.kind, values)) {
+      detail::store_integer(out.bytes.data() + stored.offset, stored.kind, *value);
     } else {
       out.failed[index] = true;
     }
@@ -174,10 +174,10 @@ void check_against_interpreter(const std::vector<expression>& expressions, std::
                                const std::vector<std::string>& texts) {
   std::vector<per_call_value> per_call;
   std::uint32_t end = 0;
-  for (const expression& each : expressions) {
+  for (const expression& parsed : expressions) {
     const value_kind kind = all_kinds[random() % all_kinds.size()];
     end = (end + size_of(kind) - 1) / size_of(kind) * size_of(kind);
-    per_call.push_back({per_call_value::source::integer, kind, end, 0, &each});
+    per_call.push_back({per_call_value::source::integer, kind, end, 0, &parsed});
     end += size_of(kind);
   }
   for (int i = 0; i < 20; ++i) {
@@ -506,7 +506,7 @@ TEST_CASE("limits alone are moves, too") {
       reinterpret_cast<std::byte*>(parameter_block.data()),
       [](std::uint32_t) -> const void* { return nullptr; },
       [](std::uint32_t) { FAIL("needs no interpreter"); });
-  for (const std::int64_t each : parameter_block) CHECK(each == 100);
+  for (const std::int64_t value : parameter_block) CHECK(value == 100);
 }
 
 TEST_CASE("where a move's value does not fit, the interpreter is asked for each value once") {

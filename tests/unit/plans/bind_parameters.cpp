@@ -53,7 +53,7 @@ void check(const launch_layout& layout, bool mixed, std::uintptr_t image_at, con
 const std::vector<std::size_t> counts = [] {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i <= 90; ++i) out.push_back(i);  // each group of four has code of its own
-  for (const std::size_t each : {127U, 128U, 129U, 192U, 193U, 255U, 256U}) out.push_back(each);
+  for (const std::size_t count : {127U, 128U, 129U, 192U, 193U, 255U, 256U}) out.push_back(count);
   return out;
 }();
 
@@ -72,11 +72,11 @@ TEST_CASE("each parameter's address is its place among the arguments or in the p
     ways.push_back({detail::bind_mixed_wide, true});
   }
 #endif
-  for (const way& each : ways) {
+  for (const way& how : ways) {
     for (const std::size_t count : counts) {
-      const auto layout = layout_of(count, each.mixed);
-      check(*layout, each.mixed, parameter_block,
-            [&](void** to) { each.bind(*layout, arguments, parameter_block, to); });
+      const auto layout = layout_of(count, how.mixed);
+      check(*layout, how.mixed, parameter_block,
+            [&](void** to) { how.bind(*layout, arguments, parameter_block, to); });
     }
   }
 }

@@ -199,9 +199,9 @@ TEST_CASE("a plan that is replaced is found no more, and its bucket's others are
   cache.replace(old, &fresh);
   CHECK(all.find(problem) == &fresh);
   int visited = 0;
-  cache.for_each([&](const plan& each) {
+  cache.for_each([&](const plan& kept) {
     ++visited;
-    CHECK(&each == &fresh);
+    CHECK(&kept == &fresh);
   });
   CHECK(visited == 1);
 }

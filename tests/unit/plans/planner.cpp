@@ -28,11 +28,11 @@ class planned_variant {
  public:
   explicit planned_variant(variant from) : variant_{std::move(from)} {
     const launch_layout* before = nullptr;
-    for (const launch& each : variant_.launches) {
+    for (const launch& described : variant_.launches) {
       loaded_kernel& ready = kernels_.emplace_back();
       ready.function = reinterpret_cast<function_handle>(kernels_.size());
-      if (each.is_fill) continue;
-      ready.layout = detail::layout_maker{rules_, variant_, each, before}.make();
+      if (described.is_fill) continue;
+      ready.layout = detail::layout_maker{rules_, variant_, described, before}.make();
       before = ready.layout.get();
     }
   }
@@ -67,8 +67,8 @@ class planned_variant {
   std::vector<loaded_kernel> kernels_;
 };
 
-planned_variant of_launch(const launch& each) {
-  return planned_variant{variant_of({each})};
+planned_variant of_launch(const launch& described) {
+  return planned_variant{variant_of({described})};
 }
 
 launch fill(std::uint32_t workspace, std::uint8_t byte) {
@@ -97,9 +97,9 @@ Value in_block(const planned_launch& of, std::size_t offset) {
 
 TEST_CASE("workspace buffers start at multiples of 256 bytes") {
   using namespace planned;
-  variant each = variant_of({kernel({buffer(0)})});
-  each.workspace = {{"first", parse("length")}, {"second", parse("256")}, {"third", parse("1")}};
-  const planned_variant made{each};
+  variant described = variant_of({kernel({buffer(0)})});
+  described.workspace = {{"first", parse("length")}, {"second", parse("256")}, {"third", parse("1")}};
+  const planned_variant made{described};
   struct sample {
     std::int64_t length;
     std::array<std::size_t, 3> offsets;
@@ -119,24 +119,24 @@ TEST_CASE("workspace buffers start at multiples of 256 bytes") {
 
 TEST_CASE("a workspace of a size that cannot be is refused by its name") {
   using namespace planned;
-  variant each = variant_of({kernel({buffer(0)})});
-  each.workspace = {{"sums", parse("length - 1")}};
-  const planned_variant made{each};
+  variant described = variant_of({kernel({buffer(0)})});
+  described.workspace = {{"sums", parse("length - 1")}};
+  const planned_variant made{described};
   constexpr std::int64_t most = std::int64_t{1} << 46;
   CHECK(made.plan_of(1)->workspace_bytes == 0);
   CHECK(made.plan_of(most + 1)->workspace_bytes == static_cast<std::size_t>(most));
   CHECK_THAT(made.refusal(0), has_text("launched: variant 'v': workspace 'sums' would take -1 bytes for "
                                        "width=64 rows=0"));
   CHECK_THAT(made.refusal(most + 2), has_text("workspace 'sums' would take 70368744177665 bytes"));
-  each.workspace = {{"sums", parse("8 / length")}};
-  CHECK_THAT(planned_variant{each}.refusal(0), has_text("workspace 'sums' divides by zero"));
+  described.workspace = {{"sums", parse("8 / length")}};
+  CHECK_THAT(planned_variant{described}.refusal(0), has_text("workspace 'sums' divides by zero"));
 }
 
 TEST_CASE("a fill has its byte and its buffer, and an empty buffer needs none") {
   using namespace planned;
-  variant each = variant_of({fill(1, 0xab), fill(0, 3)});
-  each.workspace = {{"a", parse("16")}, {"b", parse("length")}};
-  const planned_variant made{each};
+  variant described = variant_of({fill(1, 0xab), fill(0, 3)});
+  described.workspace = {{"a", parse("16")}, {"b", parse("length")}};
+  const planned_variant made{described};
   const auto plan = made.plan_of(5);
   REQUIRE(plan->launches.size() == 2);
   CHECK(plan->launches[0].is_fill);
@@ -150,12 +150,12 @@ TEST_CASE("a fill has its byte and its buffer, and an empty buffer needs none") 
 
 TEST_CASE("grid, block, cluster and shared memory follow the problem, in their order") {
   using namespace planned;
-  launch each = kernel({argument("x")});
-  each.grid = extents("length", "2", "3");
-  each.block = extents("4", "length + 1", "5");
-  each.cluster = extents("6", "7", "length + 2");
-  each.shared_bytes = parse("length * 8");
-  const auto plan = of_launch(each).plan_of(10);
+  launch described = kernel({argument("x")});
+  described.grid = extents("length", "2", "3");
+  described.block = extents("4", "length + 1", "5");
+  described.cluster = extents("6", "7", "length + 2");
+  described.shared_bytes = parse("length * 8");
+  const auto plan = of_launch(described).plan_of(10);
   const launch_geometry& geometry = plan->launches[0].geometry;
   CHECK(geometry.grid == dim3{10, 2, 3});
   CHECK(geometry.block == dim3{4, 11, 5});
@@ -182,28 +182,28 @@ TEST_CASE("an extent that is negative or needs more than 32 bits is refused by i
   constexpr std::int64_t most = 0xffffffff;
   const auto check = [](const char* name, const auto& set) {
     INFO(name);
-    launch each = kernel({argument("x")});
-    set(each);
-    const planned_variant made = of_launch(each);
+    launch described = kernel({argument("x")});
+    set(described);
+    const planned_variant made = of_launch(described);
     CHECK_THAT(made.refusal(most), no_text());
     CHECK_THAT(made.refusal(0), no_text());
     CHECK_THAT(made.refusal(most + 1), has_text(std::string{name} + " would be 4294967296 for width=64"));
     CHECK_THAT(made.refusal(-1), has_text(std::string{name} + " would be -1"));
   };
   for (std::size_t i = 0; i < 3; ++i) {
-    check("grid", [i](launch& each) { each.grid[i] = parse("length"); });
-    check("block", [i](launch& each) { each.block[i] = parse("length"); });
-    check("cluster", [i](launch& each) { each.cluster[i] = parse("length"); });
+    check("grid", [i](launch& changed) { changed.grid[i] = parse("length"); });
+    check("block", [i](launch& changed) { changed.block[i] = parse("length"); });
+    check("cluster", [i](launch& changed) { changed.cluster[i] = parse("length"); });
   }
-  check("shared_bytes", [](launch& each) { each.shared_bytes = parse("length"); });
+  check("shared_bytes", [](launch& changed) { changed.shared_bytes = parse("length"); });
 }
 
 TEST_CASE("a launch is empty where any extent of its grid is 0") {
   using namespace planned;
   for (std::size_t i = 0; i < 3; ++i) {
-    launch each = kernel({argument("x")});
-    each.grid[i] = parse("length");
-    const planned_variant made = of_launch(each);
+    launch described = kernel({argument("x")});
+    described.grid[i] = parse("length");
+    const planned_variant made = of_launch(described);
     CHECK(made.plan_of(0)->launches[0].is_empty);
     CHECK_FALSE(made.plan_of(1)->launches[0].is_empty);
     CHECK(way_of(*made.plan_of(0)).empty());
@@ -251,7 +251,7 @@ TEST_CASE("a parameter that does not fit its type is refused by its text") {
 
 TEST_CASE("a lone launch takes the short way that its per-call values and maps allow") {
   using namespace planned;
-  const auto way = [](const launch& each) { return way_of(*of_launch(each).plan_of(5)); };
+  const auto way = [](const launch& described) { return way_of(*of_launch(described).plan_of(5)); };
   CHECK(way(kernel({argument("x")})) == "direct");
   CHECK(way(kernel({integer("stride / 2", value_kind::i64)})) == "single");
   CHECK(way(kernel({map("x", "rows", "256")})) == "single");
@@ -301,12 +301,12 @@ TEST_CASE("problems share a per-call program where the axes that it reads are th
 
 TEST_CASE("launches of one plan have parameter blocks and maps of their own, in one piece") {
   using namespace planned;
-  variant each = variant_of({kernel({integer("length", value_kind::i64), zeros(64)}), fill(0, 1),
-                             kernel({map("x", "length", "256"), map("y", "length * 2", "width * 4"),
-                                     integer("length + 1", value_kind::i64)}),
-                             kernel({map("y", "7", "128")})});
-  each.workspace = {{"a", parse("16")}};
-  const planned_variant made{each};
+  variant described = variant_of({kernel({integer("length", value_kind::i64), zeros(64)}), fill(0, 1),
+                                  kernel({map("x", "length", "256"), map("y", "length * 2", "width * 4"),
+                                          integer("length + 1", value_kind::i64)}),
+                                  kernel({map("y", "7", "128")})});
+  described.workspace = {{"a", parse("16")}};
+  const planned_variant made{described};
   const auto plan = made.plan_of(5);
   REQUIRE(plan->launches.size() == 4);
   for (const planned_launch& one : plan->launches) {
@@ -341,10 +341,10 @@ TEST_CASE("a launch takes the parameter block of the one before where every valu
     out.grid = extents(grid);
     return out;
   };
-  variant each = variant_of(
+  variant described = variant_of(
       {per_call("length"), fill(0, 0), per_call("1"), per_call("2"), kernel({buffer(0)}), per_call("3")});
-  each.workspace = {{"buffer", parse("64")}};
-  const auto made = planned_variant{each}.plan_of(5);
+  described.workspace = {{"buffer", parse("64")}};
+  const auto made = planned_variant{described}.plan_of(5);
   const auto& all = made->launches;
   CHECK_FALSE(all[0].shares_block);
   CHECK(all[0].per_call != nullptr);
@@ -358,7 +358,7 @@ TEST_CASE("a launch takes the parameter block of the one before where every valu
   CHECK(all[5].per_call != nullptr);
 
   // Nobody has written the parameter block of a launch that is not started.
-  const auto without_first = planned_variant{each}.plan_of(0);
+  const auto without_first = planned_variant{described}.plan_of(0);
   CHECK(without_first->launches[0].is_empty);
   CHECK_FALSE(without_first->launches[2].shares_block);
   CHECK(without_first->launches[2].per_call != nullptr);
@@ -375,15 +375,15 @@ TEST_CASE("a launch takes the parameter block of the one before where every valu
 
 TEST_CASE("the parts of a map that the problem decides are in its plan, those of the call are not") {
   using namespace planned;
-  launch each = kernel({map("x", "rows", "stride * 4")});
-  tensor_map_recipe& recipe = each.parameters[0].map.front();
+  launch described = kernel({map("x", "rows", "stride * 4")});
+  tensor_map_recipe& recipe = described.parameters[0].map.front();
   recipe.element_type = 9;
   recipe.interleave = 1;
   recipe.swizzle = 3;
   recipe.l2_promotion = 2;
   recipe.out_of_bounds_fill = 1;
   recipe.element_strides = {parse("1"), parse("length")};
-  const auto plan = of_launch(each).plan_of(6);
+  const auto plan = of_launch(described).plan_of(6);
   const tensor_map_request& known = plan->launches[0].maps[0].known;
   CHECK(known.element_type == 9);
   CHECK(known.interleave == 1);
@@ -429,28 +429,29 @@ TEST_CASE("a plan is refused where find_unfit gives a reason, with this reason, 
   std::size_t planned = 0;
   for (int i = 0; i < 2000; ++i) {
     const auto parameter_of = [&](value_kind kind) { return integer(texts[random() % texts.size()], kind); };
-    launch each = kernel({argument("x"), parameter_of(value_kind::i32),
-                          structure({parameter_of(value_kind::u8), parameter_of(value_kind::i16)}, 4, 2)});
+    launch described =
+        kernel({argument("x"), parameter_of(value_kind::i32),
+                structure({parameter_of(value_kind::u8), parameter_of(value_kind::i16)}, 4, 2)});
     switch (random() % 6) {
       case 0:
-        each.grid[random() % 3] = any();
+        described.grid[random() % 3] = any();
         break;
       case 1:
-        each.block[random() % 3] = any();
+        described.block[random() % 3] = any();
         break;
       case 2:
-        each.cluster[random() % 3] = any();
+        described.cluster[random() % 3] = any();
         break;
       case 3:
-        each.shared_bytes = any();
+        described.shared_bytes = any();
         break;
       case 4:
-        each.parameters.push_back(map("x", texts[random() % texts.size()], "256"));
+        described.parameters.push_back(map("x", texts[random() % texts.size()], "256"));
         break;
       default:
         break;
     }
-    variant whole = variant_of({each, kernel({parameter_of(value_kind::i64)})});
+    variant whole = variant_of({described, kernel({parameter_of(value_kind::i64)})});
     if (random() % 4 == 0) whole.workspace = {{"sums", any()}};
     const planned_variant made{whole};
     const auto length = static_cast<std::int64_t>(random() % 9);

@@ -62,25 +62,25 @@ class both {
     selector_sources sources{&sample::description(), sample_tables::card(), {}, {}, {}, force};
     operator_files files;
     int number = 0;
-    for (const json& each : manifests) {
+    for (const json& document : manifests) {
       const std::string path = "m" + std::to_string(number++) + ".json";
       files.manifests.push_back(
-          std::make_shared<const manifest_file>(each.dump(), path, sample::description(), of_reading));
+          std::make_shared<const manifest_file>(document.dump(), path, sample::description(), of_reading));
       sources.manifests.push_back(std::make_shared<const manifest>(
-          parse_manifest(each.dump(), path, sample::description(), of_parsing_)));
+          parse_manifest(document.dump(), path, sample::description(), of_parsing_)));
     }
-    for (const json& each : tables) {
+    for (const json& document : tables) {
       const std::string path = "t" + std::to_string(number++) + ".json";
       files.tables.push_back(
-          std::make_shared<const table_file>(each.dump(), path, sample::description(), of_reading));
-      sources.tables.push_back(
-          std::make_shared<const table>(parse_table(each.dump(), path, sample::description(), of_parsing_)));
+          std::make_shared<const table_file>(document.dump(), path, sample::description(), of_reading));
+      sources.tables.push_back(std::make_shared<const table>(
+          parse_table(document.dump(), path, sample::description(), of_parsing_)));
     }
     whole = build_selector(sources, of_whole);
     rules = std::make_unique<file_selectors>(
         sample::description(), sample_tables::card(), files, force,
         file_selectors::listener{[this](const warnings& said, const std::string&) {
-                                   for (const std::string& each : said.messages) of_reading.add(each);
+                                   for (const std::string& message : said.messages) of_reading.add(message);
                                  },
                                  [this](const std::vector<std::string>& said) {
                                    of_building.insert(of_building.end(), said.begin(), said.end());

@@ -33,25 +33,25 @@ detail::prepared_ranges read(const std::vector<axis_span>& ranges, std::int64_t 
 /// How many values of each axis that runs are tried.
 std::vector<std::size_t> counts(const detail::prepared_ranges& of, std::size_t most) {
   std::vector<std::size_t> out;
-  for (const detail::swept_axis& each : sample_axes(of, most)) {
-    CHECK(each.values.back() == of.last[each.axis]);
-    if (each.values.size() > 1) CHECK(each.values.front() == of.first[each.axis]);
-    out.push_back(each.values.size());
+  for (const detail::swept_axis& axis : sample_axes(of, most)) {
+    CHECK(axis.values.back() == of.last[axis.axis]);
+    if (axis.values.size() > 1) CHECK(axis.values.front() == of.first[axis.axis]);
+    out.push_back(axis.values.size());
   }
   return out;
 }
 
 std::size_t product(const std::vector<std::size_t>& of) {
   std::size_t out = 1;
-  for (const std::size_t each : of) out *= each;
+  for (const std::size_t count : of) out *= count;
   return out;
 }
 
 /// What a dispatcher keeps of ranges that are prepared one after the other.
 kept_ranges keep(const std::vector<std::vector<axis_span>>& ranges) {
   kept_ranges out;
-  for (const auto& each : ranges)
-    out.add(sample::description(), std::make_shared<const detail::prepared_ranges>(read(each)));
+  for (const auto& range : ranges)
+    out.add(sample::description(), std::make_shared<const detail::prepared_ranges>(read(range)));
   return out;
 }
 
@@ -103,9 +103,9 @@ TEST_CASE("up to as many problems of all axes together as may be are tried, each
   CHECK(counts(read({{"rows", 5, 5}}), 1).empty());
 
   const auto some = read({{"rows", 0, 256}, {"columns", 1, 256}});
-  for (const std::size_t each : counts(some, 65536)) {
-    CHECK(each <= 256);  // 65,536 together
-    CHECK(each > 100);
+  for (const std::size_t count : counts(some, 65536)) {
+    CHECK(count <= 256);  // 65,536 together
+    CHECK(count > 100);
   }
   const auto one = counts(read({{"rows", 1, 65537}}), 65536);
   CHECK(one.at(0) > 15'000);
@@ -129,7 +129,7 @@ TEST_CASE("however many axes are swept, their problems stay within the bound") {
         const auto got = counts(many, most);
         CHECK(product(got) <= most);
         if (std::size_t{1} << axes <= most) {  // both ends of each
-          CHECK(std::all_of(got.begin(), got.end(), [](std::size_t each) { return each >= 2; }));
+          CHECK(std::all_of(got.begin(), got.end(), [](std::size_t count) { return count >= 2; }));
         }
       }
     }
@@ -160,7 +160,7 @@ TEST_CASE("ranges that repeat or lie in others are kept once, and what is tried 
     CHECK(kept.all().size() == 256);
     const std::size_t share = kept_ranges::share_of_each(kept.all());
     std::size_t tried = 0;
-    for (const auto& each : kept.all()) tried += product(counts(*each, share));
+    for (const auto& range : kept.all()) tried += product(counts(*range, share));
     INFO("ranges of " << width);
     CHECK(tried <= kept_ranges::max_problems);
     CHECK(share >= 1024);

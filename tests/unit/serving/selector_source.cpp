@@ -116,7 +116,7 @@ TEST_CASE("of files for other devices only the beginning is read, until such a d
   all.root.write("tables/scale/u.json", catalog_table("c", "host").dump());
   const auto read = [](const auto& list) {
     std::string out;
-    for (const auto& each : list) out += each->is_read() ? '+' : '-';
+    for (const auto& file : list) out += file->is_read() ? '+' : '-';
     return out;
   };
   operator_files files = all.refresh();

@@ -19,7 +19,7 @@ TEST_CASE("a mutex lets one thread in at a time") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(counter == 160'000);
 }
 

@@ -104,10 +104,10 @@ TEST_CASE("readers of many threads never see a freed object while writers replac
         }
       });
     }
-    for (auto& each : writers) each.join();
+    for (auto& thread : writers) thread.join();
     while (reads.load() < 1000) std::this_thread::yield();
     stop = true;
-    for (auto& each : readers) each.join();
+    for (auto& thread : readers) thread.join();
     CHECK(broken == 0);
     CHECK(owner.collect() == 0);
     CHECK(counted::alive == 1);
@@ -154,7 +154,7 @@ TEST_CASE("no two live threads write the same cache line, however many came and 
       while (ready < count) std::this_thread::yield();
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   std::sort(lines.begin(), lines.end());
   CHECK(std::adjacent_find(lines.begin(), lines.end()) == lines.end());
 }
@@ -177,7 +177,7 @@ TEST_CASE("a guard in a stripe that was made late holds objects back as well") {
   (void)owner.retire(new counted, release);
   for (int i = 0; i < 4; ++i) CHECK(owner.collect() == 1);
   leave = true;
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   CHECK(owner.collect() == 0);
   CHECK(counted::alive == 0);
 }

@@ -53,7 +53,7 @@ TEST_CASE("threads may start and stop it at once") {
       }
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   repeats.stop();
   const int stopped = count;
   std::this_thread::sleep_for(10ms);

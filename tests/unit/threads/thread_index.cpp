@@ -48,7 +48,7 @@ TEST_CASE("live threads have indices of their own, as small as can be") {
       while (ready < count) std::this_thread::yield();
     });
   }
-  for (auto& each : threads) each.join();
+  for (auto& thread : threads) thread.join();
   std::sort(indices.begin(), indices.end());
   CHECK(std::adjacent_find(indices.begin(), indices.end()) == indices.end());
   CHECK(indices.back() <= count + 4);

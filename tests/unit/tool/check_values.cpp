@@ -20,8 +20,8 @@ std::vector<std::string> said_of(const std::string& grid, const std::vector<std:
                                  const std::string& backend = "host") {
   const scope names = switchyard::detail::make_scope(sample::description());
   variant owner;
-  for (const std::string& each : conditions)
-    owner.conditions.push_back({each, expression::parse(each, names)});
+  for (const std::string& text : conditions)
+    owner.conditions.push_back({text, expression::parse(text, names)});
   launch& only = owner.launches.emplace_back();
   only.kernel = "k";
   for (auto* const extents : {&only.grid, &only.block, &only.cluster}) extents->fill(expression{1});
@@ -29,19 +29,19 @@ std::vector<std::string> said_of(const std::string& grid, const std::vector<std:
   only.grid[0] = expression::parse(grid, names);
   const target on{backend, "any"};
   std::vector<std::string> out;
-  for (const tool::value_problem& each : tool::value_checker{sample::description(), on, true}.check(owner))
-    out.push_back(each.text);
+  for (const tool::value_problem& found : tool::value_checker{sample::description(), on, true}.check(owner))
+    out.push_back(found.text);
   return out;
 }
 
 }  // namespace
 
 TEST_CASE("expressions that have a value for every size are not reported", "[tool]") {
-  for (const char* const each : {"1", "rows", "ceil_div(rows, 64)", "rows * columns", "min(rows, 2147483647)",
+  for (const char* const text : {"1", "rows", "ceil_div(rows, 64)", "rows * columns", "min(rows, 2147483647)",
                                  "max(rows - 8, 1)", "rows == 7 ? 1 : 4096 / (rows - 7 > 0 ? rows - 7 : 1)",
                                  "stride", "multiprocessors * 4", "rows / width + 1"}) {
-    INFO(each);
-    CHECK(said_of(each).empty());
+    INFO(text);
+    CHECK(said_of(text).empty());
   }
 }
 

@@ -44,7 +44,7 @@ void note(const host::block& here, std::int32_t number, double /*other*/, std::u
                        reinterpret_cast<std::uintptr_t>(here.scratch.data()),
                        here.scratch.size(),
                        number};
-  for (std::byte& each : here.scratch) each = std::byte{1};  // all of it may be written
+  for (std::byte& byte : here.scratch) byte = std::byte{1};  // all of it may be written
   const std::scoped_lock lock{seen_mutex};
   seen.push_back(now);
 }
@@ -136,14 +136,14 @@ TEST_CASE("every block of a grid runs once and knows its place, with one thread 
       const auto blocks = run(driver, {.grid = grid, .block = {7, 8, 9}});
       CHECK(blocks.size() == std::size_t{grid.x} * grid.y * grid.z);
       std::set<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> places;
-      for (const seen_block& each : blocks) {
-        const auto& [x, y, z, grid_x, grid_y, grid_z, block_x, block_y, block_z] = each.extents;
+      for (const seen_block& block : blocks) {
+        const auto& [x, y, z, grid_x, grid_y, grid_z, block_x, block_y, block_z] = block.extents;
         CHECK((x < grid.x && y < grid.y && z < grid.z));
         CHECK(places.emplace(x, y, z).second);
         CHECK(dim3{grid_x, grid_y, grid_z} == grid);
         CHECK(dim3{block_x, block_y, block_z} == dim3{7, 8, 9});
-        CHECK(each.scratch_bytes == 0);
-        CHECK(each.number == 77);
+        CHECK(block.scratch_bytes == 0);
+        CHECK(block.number == 77);
       }
     }
     CHECK(run(driver, {.grid = {0, 3, 3}}).empty());
@@ -157,10 +157,10 @@ TEST_CASE("a block's scratch memory is aligned, as large as asked for, and of no
     for (const std::uint32_t blocks : {1U, 6U}) {
       const auto found = run(driver, {.grid = {blocks, 1, 1}, .shared_bytes = bytes});
       REQUIRE(found.size() == blocks);
-      for (const seen_block& each : found) {
-        CHECK(each.scratch != 0);
-        CHECK(each.scratch % 64 == 0);
-        CHECK(each.scratch_bytes == bytes);
+      for (const seen_block& block : found) {
+        CHECK(block.scratch != 0);
+        CHECK(block.scratch % 64 == 0);
+        CHECK(block.scratch_bytes == bytes);
       }
     }
   }

@@ -84,7 +84,7 @@ TEST_CASE("children of a process with busy launches and busy locks end") {
           }) == 7);
   }
   stop = true;
-  for (std::thread& each : busy) each.join();
+  for (std::thread& thread : busy) thread.join();
 }
 
 TEST_CASE("a child stops a repeating thread of its parent's at once") {

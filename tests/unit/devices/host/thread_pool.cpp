@@ -112,10 +112,10 @@ TEST_CASE("launches of several threads at once share the workers, and each gets 
         const auto count = static_cast<std::uint64_t>(2 + (caller + repeat) % 7);
         std::vector<std::atomic<int>> runs(count);
         pool.run(count, [&](std::uint64_t index) { ++runs.at(index); });
-        for (const auto& each : runs) wrong += each == 1 ? 0 : 1;
+        for (const auto& count : runs) wrong += count == 1 ? 0 : 1;
       }
     });
   }
-  for (std::thread& each : callers) each.join();
+  for (std::thread& thread : callers) thread.join();
   CHECK(wrong == 0);
 }

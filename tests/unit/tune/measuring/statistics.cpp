@@ -29,14 +29,14 @@ TEST_CASE("the interval is the narrowest one of 95 % that order statistics give"
     int count;
     double low;
   };
-  for (const row each : {row{1, 1}, row{2, 1}, row{5, 1}, row{6, 1}, row{8, 1}, row{9, 2}, row{11, 2},
-                         row{12, 3}, row{14, 3}, row{15, 4}, row{20, 6}, row{40, 14}, row{100, 40}}) {
+  for (const row given : {row{1, 1}, row{2, 1}, row{5, 1}, row{6, 1}, row{8, 1}, row{9, 2}, row{11, 2},
+                          row{12, 3}, row{14, 3}, row{15, 4}, row{20, 6}, row{40, 14}, row{100, 40}}) {
     std::vector<double> samples;
-    for (int i = each.count; i > 0; --i) samples.push_back(i);
+    for (int i = given.count; i > 0; --i) samples.push_back(i);
     const tune::timed found = tune::summarise(samples);
-    INFO(each.count << " samples");
-    CHECK(found.low == each.low);
-    CHECK(found.high == each.count + 1 - each.low);
+    INFO(given.count << " samples");
+    CHECK(found.low == given.low);
+    CHECK(found.high == given.count + 1 - given.low);
   }
 }
 
