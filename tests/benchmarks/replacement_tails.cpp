@@ -32,6 +32,7 @@
 
 #include "../cuda/raw.hpp"
 #include "../gpu/replaced_root.hpp"
+#include "../threads.hpp"
 
 namespace {
 
@@ -124,27 +125,24 @@ void measure(const std::string& name, const pace& at, const Call& call, const au
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::vector<samples> all(thread_count);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < thread_count; ++t) {
-    threads.emplace_back([&, t] {
-      const queue stream;
-      for (std::int64_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
-        const auto begin = steady::now();
-        try {
-          call(stream.get(), t, i);
-        } catch (const std::exception& problem) {
-          if (failed++ == 0) std::fprintf(stderr, "%s\n", problem.what());
-        }
-        const auto took = static_cast<std::uint32_t>((steady::now() - begin).count());
-        (i % new_every == 0 ? all[static_cast<std::size_t>(t)].fresh : all[static_cast<std::size_t>(t)].known)
-            .push_back(took);
-        // The queue stays short: a launch must not wait for room in it.
-        if (i % wait_every != 0) continue;
-        stream.wait();
-        if (at.pause.count() > 0) std::this_thread::sleep_for(at.pause);
+  auto threads = sy::test::start_threads(thread_count, [&](int t) {
+    const queue stream;
+    for (std::int64_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
+      const auto begin = steady::now();
+      try {
+        call(stream.get(), t, i);
+      } catch (const std::exception& problem) {
+        if (failed++ == 0) std::fprintf(stderr, "%s\n", problem.what());
       }
-    });
-  }
+      const auto took = static_cast<std::uint32_t>((steady::now() - begin).count());
+      (i % new_every == 0 ? all[static_cast<std::size_t>(t)].fresh : all[static_cast<std::size_t>(t)].known)
+          .push_back(took);
+      // The queue stays short: a launch must not wait for room in it.
+      if (i % wait_every != 0) continue;
+      stream.wait();
+      if (at.pause.count() > 0) std::this_thread::sleep_for(at.pause);
+    }
+  });
   // On a thread of its own: the driver may hold it up for as long as others launch.
   int rounds = 0;
   double longest_ms = 0;
@@ -160,7 +158,7 @@ void measure(const std::string& name, const pace& at, const Call& call, const au
   }};
   std::this_thread::sleep_for(std::chrono::duration<double>(at.seconds));
   stop = true;
-  for (std::thread& thread : threads) thread.join();
+  sy::test::join_all(threads);
   replacing.join();
   samples sum;
   for (const samples& part : all) {

@@ -25,6 +25,7 @@
 #include "environment.hpp"
 #include "hopper.hpp"
 #include "raw.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -554,30 +555,26 @@ TEMPLATE_TEST_CASE("threads load and launch at once", "", cuda_backend, hip_back
   const loaded module{driver};
   const auto scale = module["scale"];
   std::atomic<int> failures = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      // The first two have no context current, as a fresh worker thread has none.
-      if (t >= 2) raw::set_current(raw::primary_context());
-      std::vector<float> ones(256, 1.0F);
-      for (int i = 0; i < 25; ++i) {
-        const loaded own{driver};
-        const auto again = own["scale"];
-        driver->configure(own["shared_sum"],
-                          {.block = {32}, .shared_bytes = 49152U + 1024U * static_cast<unsigned>(i)});
-        float* const none = nullptr;
-        const float a = 1;
-        const int n = 0;
-        auto parameters = pointers(none, none, a, n);
-        for (const auto function : {scale, again}) {
-          if (driver->launch(function, {.block = {32}}, parameters.data(), nullptr) != 0) ++failures;
-        }
+  sy::test::run_threads(4, [&](int t) {
+    // The first two have no context current, as a fresh worker thread has none.
+    if (t >= 2) raw::set_current(raw::primary_context());
+    std::vector<float> ones(256, 1.0F);
+    for (int i = 0; i < 25; ++i) {
+      const loaded own{driver};
+      const auto again = own["scale"];
+      driver->configure(own["shared_sum"],
+                        {.block = {32}, .shared_bytes = 49152U + 1024U * static_cast<unsigned>(i)});
+      float* const none = nullptr;
+      const float a = 1;
+      const int n = 0;
+      auto parameters = pointers(none, none, a, n);
+      for (const auto function : {scale, again}) {
+        if (driver->launch(function, {.block = {32}}, parameters.data(), nullptr) != 0) ++failures;
       }
-      raw::set_current(raw::primary_context());
-      if (!scales(*driver, scale, nullptr, 9.0F)) ++failures;
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    }
+    raw::set_current(raw::primary_context());
+    if (!scales(*driver, scale, nullptr, 9.0F)) ++failures;
+  });
   CHECK(failures == 0);
   raw::call("cuCtxSynchronize");
 }

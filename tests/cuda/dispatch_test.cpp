@@ -18,13 +18,13 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "catch.hpp"
 #include "environment.hpp"
 #include "hopper.hpp"
 #include "raw.hpp"
+#include "threads.hpp"
 #include "timed_driver.hpp"
 #include "written_files.hpp"
 
@@ -236,35 +236,30 @@ TEST_CASE("threads with streams of their own get their own results") {
   sy::dispatcher<scale> routed{catalog};
   sy::dispatcher<scale> bound{catalog, sy::device{sy::cuda::open(0)}};
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      raw::set_current(raw::primary_context());
-      sy::dispatcher<scale>& run = t % 2 == 0 ? routed : bound;
-      const raw::own_stream first;
-      const raw::own_stream second;
-      std::vector<float> values(elements);
-      for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<float>(i) + static_cast<float>(t);
-      const raw::buffer<float> x{values};
-      const raw::buffer<float> y{values.size()};
-      const raw::buffer<float> z{values.size()};
-      for (int i = 1; i <= 400; ++i) {
-        const int n = elements - i % 100;  // more problems than plans are kept
-        const auto a = static_cast<float>(i);
-        const raw::own_stream& on = i % 2 == 0 ? first : second;
-        run(on.get(), {.y = y.get(), .x = x.get(), .a = a, .n = n});
-        run(on.get(), {.y = z.get(), .x = y.get(), .a = 2, .n = n});
-        raw::call("cuStreamSynchronize", on.get());
-        if (i % 40 != 0) continue;
-        const auto out = z.read();
-        for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) {
-          if (out[k] != 2 * (a * values[k])) ++wrong;
-        }
+  switchyard::test::run_threads(8, [&](int t) {
+    raw::set_current(raw::primary_context());
+    sy::dispatcher<scale>& run = t % 2 == 0 ? routed : bound;
+    const raw::own_stream first;
+    const raw::own_stream second;
+    std::vector<float> values(elements);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) + static_cast<float>(t);
+    const raw::buffer<float> x{values};
+    const raw::buffer<float> y{values.size()};
+    const raw::buffer<float> z{values.size()};
+    for (int i = 1; i <= 400; ++i) {
+      const int n = elements - i % 100;  // more problems than plans are kept
+      const auto a = static_cast<float>(i);
+      const raw::own_stream& on = i % 2 == 0 ? first : second;
+      run(on.get(), {.y = y.get(), .x = x.get(), .a = a, .n = n});
+      run(on.get(), {.y = z.get(), .x = y.get(), .a = 2, .n = n});
+      raw::call("cuStreamSynchronize", on.get());
+      if (i % 40 != 0) continue;
+      const auto out = z.read();
+      for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) {
+        if (out[k] != 2 * (a * values[k])) ++wrong;
       }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    }
+  });
   CHECK(wrong == 0);
 }
 

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "catch.hpp"
 #include "driver_error.hpp"
 #include "fake_cuda.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -713,18 +713,14 @@ TEST_CASE("results are told by name and text as far as the driver has them") {
 }
 
 TEST_CASE("threads open and close devices at once") {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([t] {
-      const auto image = ptx();
-      for (int i = 0; i < 200; ++i) {
-        const auto device = sy::cuda::open(t % 2, fake_options());
-        auto* const module = device->load(image, "text.ptx");
-        device->unload(module);
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  switchyard::test::run_threads(4, [](int t) {
+    const auto image = ptx();
+    for (int i = 0; i < 200; ++i) {
+      const auto device = sy::cuda::open(t % 2, fake_options());
+      auto* const module = device->load(image, "text.ptx");
+      device->unload(module);
+    }
+  });
   CHECK(notes().retained[0] == 0);
   CHECK(notes().retained[1] == 0);
   CHECK(notes().modules == 0);

@@ -13,6 +13,7 @@
 #include "catch.hpp"
 #include "child_process.hpp"
 #include "fake_files.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -294,25 +295,21 @@ TEST_CASE("threads meet devices, streams and problems at once") {
   std::atomic<int> failed{0};
   constexpr int calls = 3000;
   const counts seen = launched([&] {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 8; ++t) {
-      threads.emplace_back([&, t] {
-        const fake_stream first{primary(0)};
-        const fake_stream second{primary(1)};
-        for (int i = 0; i < calls; ++i) {
-          set_current(primary((t + i) % 2));
-          try {
-            run(first.get(), {.size = 1 + i % 50});
-            run(second.get(), {.size = 1 + i % 50});
-            run({}, {.size = 1 + i % 50});
-          } catch (const sy::error&) {
-            ++failed;
-          }
+    switchyard::test::run_threads(8, [&](int t) {
+      const fake_stream first{primary(0)};
+      const fake_stream second{primary(1)};
+      for (int i = 0; i < calls; ++i) {
+        set_current(primary((t + i) % 2));
+        try {
+          run(first.get(), {.size = 1 + i % 50});
+          run(second.get(), {.size = 1 + i % 50});
+          run({}, {.size = 1 + i % 50});
+        } catch (const sy::error&) {
+          ++failed;
         }
-        set_current(nullptr);
-      });
-    }
-    for (auto& thread : threads) thread.join();
+      }
+      set_current(nullptr);
+    });
   });
   CHECK(failed == 0);
   CHECK(seen == counts{8 * calls * 3 / 2, 8 * calls * 3 / 2});

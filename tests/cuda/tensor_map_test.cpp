@@ -8,11 +8,11 @@
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "catch.hpp"
 #include "fake_files.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -325,26 +325,22 @@ TEST_CASE("threads with arguments of their own are given their own tensor maps")
   sy::catalog catalog{options};
   sy::dispatcher<product> run{catalog, fake_device(0)};
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      const fake_stream stream{primary(0)};
-      std::mt19937 random{t};
-      for (int i = 0; i < 20'000; ++i) {
-        // Few rows of many, so that entries are found, made and displaced all the time.
-        const product::arguments call{.a = memory.data() + 16 * (random() % 400),
-                                      .b = memory.data() + 16 * (random() % 2),
-                                      .c = memory.data() + std::size_t{t} * 64,
-                                      .stride_b = 64 + static_cast<std::int64_t>(random() % 2),
-                                      .rows = 16 + static_cast<std::int64_t>(random() % 20)};
-        run(stream.get(), call);
-        std::uint64_t address = 0;
-        std::memcpy(&address, given[0].data(), sizeof address);
-        if (address != reinterpret_cast<std::uintptr_t>(call.a)) ++wrong;
-        if (i % 50 == 0 && !arrived(call)) ++wrong;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  switchyard::test::run_threads(8U, [&](unsigned t) {
+    const fake_stream stream{primary(0)};
+    std::mt19937 random{t};
+    for (int i = 0; i < 20'000; ++i) {
+      // Few rows of many, so that entries are found, made and displaced all the time.
+      const product::arguments call{.a = memory.data() + 16 * (random() % 400),
+                                    .b = memory.data() + 16 * (random() % 2),
+                                    .c = memory.data() + std::size_t{t} * 64,
+                                    .stride_b = 64 + static_cast<std::int64_t>(random() % 2),
+                                    .rows = 16 + static_cast<std::int64_t>(random() % 20)};
+      run(stream.get(), call);
+      std::uint64_t address = 0;
+      std::memcpy(&address, given[0].data(), sizeof address);
+      if (address != reinterpret_cast<std::uintptr_t>(call.a)) ++wrong;
+      if (i % 50 == 0 && !arrived(call)) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
 }

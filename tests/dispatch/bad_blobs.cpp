@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -155,15 +155,11 @@ TEST_CASE("threads that meet the same broken blob at once warn once") {
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, fresh_host()};
   std::atomic<int> right{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 1; i <= 20; ++i) {
-        if (run(on, {.batch = t % 2 + 1, .seqlen = i}) == 2) ++right;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  sy::test::run_threads(8, [&](int t) {
+    for (int i = 1; i <= 20; ++i) {
+      if (run(on, {.batch = t % 2 + 1, .seqlen = i}) == 2) ++right;
+    }
+  });
   CHECK(right == 160);
   CHECK(count_of(files.log(), "warning") == 1);
 }

@@ -7,7 +7,6 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <switchyard/serving/canary_selectors.hpp>
@@ -16,6 +15,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -164,18 +164,15 @@ TEST_CASE("a share changes under threads that call, and no call fails") {
   sy::dispatcher<stamp> on{catalog, fresh_host()};
   std::atomic<bool> stops{false};
   std::atomic<int> wrong{0};
-  std::vector<std::thread> all;
-  for (int t = 0; t < 3; ++t) {
-    all.emplace_back([&, t] {
-      for (std::int64_t i = 1; !stops; i = i % 200 + 1) {
-        const int ran = run(on, {.batch = t + 1, .seqlen = i});
-        if (ran != 1 && ran != 2) ++wrong;
-      }
-    });
-  }
+  auto all = sy::test::start_threads(3, [&](int t) {
+    for (std::int64_t i = 1; !stops; i = i % 200 + 1) {
+      const int ran = run(on, {.batch = t + 1, .seqlen = i});
+      if (ran != 1 && ran != 2) ++wrong;
+    }
+  });
   for (int i = 0; i < 20; ++i) (void)catalog.set_canary_share(i % 2 == 0 ? 0.2 : 0.8);
   stops = true;
-  for (std::thread& thread : all) thread.join();
+  sy::test::join_all(all);
   CHECK(wrong == 0);
   CHECK(sy::is_of_canary("stamp", std::vector<std::int64_t>{1, 2}, 1));
   CHECK_FALSE(sy::is_of_canary("stamp", std::vector<std::int64_t>{1, 2}, 0));

@@ -5,13 +5,13 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -205,21 +205,18 @@ TEST_CASE("threads that give different memory get the variants that it suffices 
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   std::vector<int> wrong(4);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 500; ++i) {
-        const auto bytes = static_cast<std::size_t>((i * 131 + t * 64) % 20'000);
-        const int expected = bytes >= 16'384 ? 1 : bytes >= 256 ? 2 : 3;
-        wrong[static_cast<std::size_t>(t)] += run_within(on, {.seqlen = 16}, bytes) != expected ? 1 : 0;
-      }
-    });
-  }
+  auto threads = sy::test::start_threads(4, [&](int t) {
+    for (int i = 0; i < 500; ++i) {
+      const auto bytes = static_cast<std::size_t>((i * 131 + t * 64) % 20'000);
+      const int expected = bytes >= 16'384 ? 1 : bytes >= 256 ? 2 : 3;
+      wrong[static_cast<std::size_t>(t)] += run_within(on, {.seqlen = 16}, bytes) != expected ? 1 : 0;
+    }
+  });
   for (int i = 0; i < 20; ++i) {  // plans come and go meanwhile
     put_limited_variants(files);
     (void)catalog.reload();
   }
-  for (std::thread& thread : threads) thread.join();
+  sy::test::join_all(threads);
   CHECK(wrong == std::vector<int>(4));
 }
 

@@ -19,6 +19,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -180,13 +181,9 @@ TEST_CASE("counters of many threads add up") {
   std::thread reader{[&] {
     while (!stops) (void)sy::to_prometheus(engine.catalog->counters());
   }};
-  std::vector<std::thread> all;
-  for (int t = 0; t < threads; ++t) {
-    all.emplace_back([&engine, t] {
-      for (int i = 1; i <= problems; ++i) (void)run(*engine.on, {.batch = t + 1, .seqlen = i});
-    });
-  }
-  for (std::thread& thread : all) thread.join();
+  sy::test::run_threads(threads, [&engine](int t) {
+    for (int i = 1; i <= problems; ++i) (void)run(*engine.on, {.batch = t + 1, .seqlen = i});
+  });
   stops = true;
   reader.join();
   CHECK(engine.read().plans == threads * problems);

@@ -9,8 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include <switchyard/observing/open_ranges.hpp>
 
@@ -18,6 +16,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -121,18 +120,14 @@ TEST_CASE("what was allocated goes back when a launch fails") {
 
 TEST_CASE("threads use the program's allocator at the same time") {
   hooked_engine engine;
-  std::vector<std::thread> all;
   std::atomic<int> wrong{0};
-  for (int t = 0; t < 4; ++t) {
-    all.emplace_back([&engine, &wrong] {
-      for (int i = 1; i <= 50; ++i) {
-        double out = 0;
-        (*engine.on)(nullptr, {engine.x.data(), &out, i});
-        if (out != i) ++wrong;
-      }
-    });
-  }
-  for (std::thread& thread : all) thread.join();
+  sy::test::run_threads(4, [&engine, &wrong](int) {
+    for (int i = 1; i <= 50; ++i) {
+      double out = 0;
+      (*engine.on)(nullptr, {engine.x.data(), &out, i});
+      if (out != i) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
   CHECK(engine.kept.allocations == 200);
   CHECK(engine.kept.releases == 200);

@@ -3,13 +3,13 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -154,13 +154,9 @@ TEST_CASE("a sealed catalog refuses by its rules, and prepare() cures it") {
 TEST_CASE("a sealed catalog remembers a bounded number of problems, of any threads") {
   sealed_engine engine;
   engine.catalog->seal({.plan = sy::seal_action::report});
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&engine, t] {
-      for (int i = 0; i < 400; ++i) (void)run(*engine.on, {.batch = 2 + t, .seqlen = 1 + i});
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  sy::test::run_threads(4, [&engine](int t) {
+    for (int i = 0; i < 400; ++i) (void)run(*engine.on, {.batch = 2 + t, .seqlen = 1 + i});
+  });
   const sy::seal_report found = engine.catalog->sealed();
   CHECK(found.plans == 1'600);
   CHECK(found.problems.size() == 1'024);

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "catch.hpp"
 #include "environment.hpp"
@@ -17,6 +16,7 @@
 #include "memory_growth.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -71,14 +71,11 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
 
   totals sum;
   std::atomic<bool> stop{false};
-  std::vector<std::thread> keepers;
-  for (std::uint64_t t = 0; t < 4; ++t) {
-    keepers.emplace_back([&, t] {
-      for (std::uint64_t life = 0; !stop; ++life) {
-        std::thread{[&] { live(t % 2 == 0 ? first : second, t + 4 * life, sum); }}.join();
-      }
-    });
-  }
+  auto keepers = sy::test::start_threads(std::uint64_t{4}, [&](std::uint64_t t) {
+    for (std::uint64_t life = 0; !stop; ++life) {
+      std::thread{[&] { live(t % 2 == 0 ? first : second, t + 4 * life, sum); }}.join();
+    }
+  });
   const auto seconds = sy::test::number("SWITCHYARD_TEST_SECONDS", default_seconds);
   const auto end = steady::now() + std::chrono::seconds{seconds};
   const std::chrono::duration<double> length{static_cast<double>(seconds)};
@@ -97,7 +94,7 @@ TEST_CASE("soak: no call fails and memory stays flat while everything changes") 
     memory.sample(1 - (end - steady::now()) / length);
   }
   stop = true;
-  for (std::thread& thread : keepers) thread.join();
+  sy::test::join_all(keepers);
   REQUIRE(memory.is_sampled());
   WARN(sum.calls << " calls, " << reloads << " reloads, " << driver->loads << " loads, at least "
                  << memory.early() << " bytes live in the second quarter, " << memory.late()

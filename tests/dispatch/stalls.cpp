@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "catch.hpp"
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -46,22 +46,19 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::atomic<std::int64_t> slowest_ns{0};
-  std::vector<std::thread> callers;
-  for (int t = 0; t < 2; ++t) {
-    callers.emplace_back([&, t] {
-      faulty_driver::is_caller = true;
-      for (std::int64_t i = 0; !stop; ++i) {
-        const auto begin = std::chrono::steady_clock::now();
-        try {
-          (void)run(on, {.batch = 1 + t, .seqlen = i % 8 == 0 ? 4 + i : 1 + i % 3});
-        } catch (const std::exception&) {
-          ++failed;
-        }
-        const std::int64_t took = (std::chrono::steady_clock::now() - begin).count();
-        if (took > slowest_ns) slowest_ns = took;
+  auto callers = sy::test::start_threads(2, [&](int t) {
+    faulty_driver::is_caller = true;
+    for (std::int64_t i = 0; !stop; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      try {
+        (void)run(on, {.batch = 1 + t, .seqlen = i % 8 == 0 ? 4 + i : 1 + i % 3});
+      } catch (const std::exception&) {
+        ++failed;
       }
-    });
-  }
+      const std::int64_t took = (std::chrono::steady_clock::now() - begin).count();
+      if (took > slowest_ns) slowest_ns = took;
+    }
+  });
   for (int round = 0; round < 6; ++round) {
     if (round % 2 == 0) put_manifest(round % 4 == 0);
     set_winner(files, round % 2 == 0 ? "two" : "one", round % 2 == 0 ? "one" : "two");
@@ -69,7 +66,7 @@ TEST_CASE("no caller loads, unloads, or waits for a thread that does") {
     for (int i = 0; i < 20 && catalog.unload_unused() == 0; ++i) std::this_thread::yield();
   }
   stop = true;
-  for (std::thread& thread : callers) thread.join();
+  sy::test::join_all(callers);
   INFO("slowest call: " << slowest_ns / 1000 << " us");
   CHECK(failed == 0);
   CHECK(driver->loads > 1);

@@ -6,8 +6,6 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "catch.hpp"
 #include "environment.hpp"
@@ -16,6 +14,7 @@
 #include "sanitized.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -52,33 +51,30 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
   std::atomic<std::uint64_t> wrong{0};
   std::atomic<std::uint64_t> failed{0};
   std::atomic<unsigned> seen{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      sy::dispatcher<stamp>& on = t % 2 == 0 ? first : second;
-      std::uint64_t made = 0;
-      unsigned found = 0;
-      std::uint64_t state = static_cast<std::uint64_t>(t) * 0x9e3779b97f4a7c15U + 1;
-      while (!stop.load(std::memory_order_relaxed)) {
-        state = state * 6364136223846793005U + 1442695040888963407U;
-        try {
-          // Mostly the same few problems; now and then one that displaces another's plan.
-          const auto draw = static_cast<std::int64_t>(state >> 40U);
-          const int out = run(on, {.seqlen = draw % 64 == 0 ? 64 + draw % 1000 : 64 + draw % 4});
-          if (out % 1000 == 1 || out % 1000 == 2) {
-            found |= 1U << static_cast<unsigned>((out / 1000) * 2 + out % 1000 - 1);
-          } else {
-            ++wrong;
-          }
-        } catch (const std::exception&) {
-          ++failed;
+  auto threads = sy::test::start_threads(8, [&](int t) {
+    sy::dispatcher<stamp>& on = t % 2 == 0 ? first : second;
+    std::uint64_t made = 0;
+    unsigned found = 0;
+    std::uint64_t state = static_cast<std::uint64_t>(t) * 0x9e3779b97f4a7c15U + 1;
+    while (!stop.load(std::memory_order_relaxed)) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      try {
+        // Mostly the same few problems; now and then one that displaces another's plan.
+        const auto draw = static_cast<std::int64_t>(state >> 40U);
+        const int out = run(on, {.seqlen = draw % 64 == 0 ? 64 + draw % 1000 : 64 + draw % 4});
+        if (out % 1000 == 1 || out % 1000 == 2) {
+          found |= 1U << static_cast<unsigned>((out / 1000) * 2 + out % 1000 - 1);
+        } else {
+          ++wrong;
         }
-        ++made;
+      } catch (const std::exception&) {
+        ++failed;
       }
-      calls += made;
-      seen |= found;
-    });
-  }
+      ++made;
+    }
+    calls += made;
+    seen |= found;
+  });
   memory_growth memory;
   const int count = replacements();
   for (int i = 1; i <= count; ++i) {
@@ -90,7 +86,7 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
     memory.sample(static_cast<double>(i) / count);
   }
   stop = true;
-  for (auto& thread : threads) thread.join();
+  sy::test::join_all(threads);
   INFO(calls << " calls, at least " << memory.early() << " bytes live in the second quarter, "
              << memory.late() << " in the last");
   CHECK(failed == 0);
@@ -112,15 +108,11 @@ TEST_CASE("threads meet many new problems at once") {
   sy::catalog catalog{options};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
   const std::int64_t steps = replacements();
-  for (std::int64_t t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (std::int64_t i = 1; i <= steps; ++i) {
-        if (run(on, {.batch = 1 + t % 2, .seqlen = i}) != 1) ++wrong;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  sy::test::run_threads(std::int64_t{8}, [&](std::int64_t t) {
+    for (std::int64_t i = 1; i <= steps; ++i) {
+      if (run(on, {.batch = 1 + t % 2, .seqlen = i}) != 1) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
 }

@@ -13,7 +13,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "driver_error.hpp"
 #include "environment.hpp"
 #include "raw.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -342,23 +342,19 @@ TEST_CASE("threads load and launch at once") {
   const loaded module{driver};
   const auto kernel = module["scale"];
   std::atomic<int> failures = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 10; ++i) {
-        const loaded own{driver};
-        for (const auto function : {kernel, own["scale"]}) {
-          float* const none = nullptr;
-          const float a = 1;
-          const int n = 0;
-          auto parameters = pointers(none, none, a, n);
-          if (driver->launch(function, {.block = {32}}, parameters.data(), nullptr) != 0) ++failures;
-        }
+  sy::test::run_threads(4, [&](int) {
+    for (int i = 0; i < 10; ++i) {
+      const loaded own{driver};
+      for (const auto function : {kernel, own["scale"]}) {
+        float* const none = nullptr;
+        const float a = 1;
+        const int n = 0;
+        auto parameters = pointers(none, none, a, n);
+        if (driver->launch(function, {.block = {32}}, parameters.data(), nullptr) != 0) ++failures;
       }
-      if (!scales(*driver, kernel, nullptr, 9.0F)) ++failures;
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    }
+    if (!scales(*driver, kernel, nullptr, 9.0F)) ++failures;
+  });
   CHECK(failures == 0);
 }
 
@@ -423,24 +419,20 @@ TEST_CASE("threads with streams of their own get their own results") {
   sy::catalog catalog{options};
   sy::dispatcher<scale> run{catalog, sy::device{driver}};
   std::atomic<int> wrong{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      const hip_raw::own_stream stream;
-      std::vector<float> values(256, static_cast<float>(t));
-      const hip_raw::buffer<float> x{values};
-      const hip_raw::buffer<float> y{values};
-      for (int i = 1; i <= 40; ++i) {
-        const int n = 256 - i;  // more problems than plans are kept
-        run(stream.get(), {.y = y.get(), .x = x.get(), .a = static_cast<float>(i), .n = n});
-        run(stream.get(), {.y = y.get(), .x = y.get(), .a = 2, .n = n});
-        if (i % 10 != 0) continue;
-        if (driver->synchronize(stream.get()) != 0) ++wrong;
-        if (!is_scaled(y.read(), values, 2 * static_cast<float>(i), static_cast<std::size_t>(n))) ++wrong;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  sy::test::run_threads(4, [&](int t) {
+    const hip_raw::own_stream stream;
+    std::vector<float> values(256, static_cast<float>(t));
+    const hip_raw::buffer<float> x{values};
+    const hip_raw::buffer<float> y{values};
+    for (int i = 1; i <= 40; ++i) {
+      const int n = 256 - i;  // more problems than plans are kept
+      run(stream.get(), {.y = y.get(), .x = x.get(), .a = static_cast<float>(i), .n = n});
+      run(stream.get(), {.y = y.get(), .x = y.get(), .a = 2, .n = n});
+      if (i % 10 != 0) continue;
+      if (driver->synchronize(stream.get()) != 0) ++wrong;
+      if (!is_scaled(y.read(), values, 2 * static_cast<float>(i), static_cast<std::size_t>(n))) ++wrong;
+    }
+  });
   CHECK(wrong == 0);
 }
 

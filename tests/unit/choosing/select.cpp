@@ -9,7 +9,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <switchyard/choosing/build_selector.hpp>
@@ -21,6 +20,7 @@
 #include "../sample_operator.hpp"
 #include "environment.hpp"
 #include "sample_tables.hpp"
+#include "threads.hpp"
 
 using namespace switchyard;
 
@@ -117,21 +117,17 @@ TEST_CASE("threads that select at once choose what one thread alone chooses") {
 
   const auto rules = sample_rules();
   std::atomic<int> differing{0};
-  std::vector<std::thread> threads;
-  for (std::int64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (std::int64_t i = 0; i < problems; ++i) {
-        const std::int64_t rows = (i + t * problems / 4) % problems;  // each thread begins elsewhere
-        const choice found = rules->select(make(rows));
-        const choice& wanted = expected[static_cast<std::size_t>(rows)];
-        if (found.variant != wanted.variant || found.why != wanted.why ||
-            found.microseconds != wanted.microseconds) {
-          differing.fetch_add(1);
-        }
+  test::run_threads(std::int64_t{4}, [&](std::int64_t t) {
+    for (std::int64_t i = 0; i < problems; ++i) {
+      const std::int64_t rows = (i + t * problems / 4) % problems;  // each thread begins elsewhere
+      const choice found = rules->select(make(rows));
+      const choice& wanted = expected[static_cast<std::size_t>(rows)];
+      if (found.variant != wanted.variant || found.why != wanted.why ||
+          found.microseconds != wanted.microseconds) {
+        differing.fetch_add(1);
       }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    }
+  });
   CHECK(differing == 0);
 }
 

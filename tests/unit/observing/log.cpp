@@ -3,13 +3,13 @@
 #include <fcntl.h>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
 #include <switchyard/observing/log.hpp>
 
 #include "../temporary.hpp"
+#include "threads.hpp"
 
 using namespace switchyard;
 
@@ -28,13 +28,9 @@ TEST_CASE("lines of many threads stay whole") {
   const temporary_folder folder;
   {
     switchyard::log out{debug_level::choices, false, open_file(folder / "a")};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&out, t] {
-        for (int i = 0; i < 500; ++i) out.line(std::string(100, static_cast<char>('a' + t)));
-      });
-    }
-    for (auto& thread : threads) thread.join();
+    test::run_threads(4, [&out](int t) {
+      for (int i = 0; i < 500; ++i) out.line(std::string(100, static_cast<char>('a' + t)));
+    });
   }
   std::istringstream content{slurp(folder / "a")};
   int lines = 0;

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: MIT
 #include <catch.hpp>
 #include <thread>
-#include <vector>
 
 #include <switchyard/threads/lock.hpp>
+
+#include "threads.hpp"
 
 using namespace switchyard;
 
 TEST_CASE("a mutex lets one thread in at a time") {
   mutex guarded;
   long counter = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 20'000; ++i) {
-        const locked lock{guarded};
-        counter = counter + 1;
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  test::run_threads(8, [&](int) {
+    for (int i = 0; i < 20'000; ++i) {
+      const locked lock{guarded};
+      counter = counter + 1;
+    }
+  });
   CHECK(counter == 160'000);
 }
 

@@ -9,6 +9,8 @@
 
 #include <switchyard/threads/reclaimer.hpp>
 
+#include "threads.hpp"
+
 using namespace switchyard;
 
 namespace {
@@ -83,31 +85,24 @@ TEST_CASE("readers of many threads never see a freed object while writers replac
     std::atomic<bool> stop{false};
     std::atomic<long> reads{0};
     std::atomic<int> broken{0};
-    std::vector<std::thread> readers;
-    for (int t = 0; t < 6; ++t) {
-      readers.emplace_back([&] {
-        while (!stop.load(std::memory_order_relaxed)) {
-          const reclaimer::guard guard{owner};
-          const counted* seen = published.load(std::memory_order_seq_cst);
-          for (int i = 0; i < 8; ++i) {
-            if (seen->state.load(std::memory_order_relaxed) != counted::sound) broken.fetch_add(1);
-          }
-          reads.fetch_add(1, std::memory_order_relaxed);
+    auto readers = test::start_threads(6, [&](int) {
+      while (!stop.load(std::memory_order_relaxed)) {
+        const reclaimer::guard guard{owner};
+        const counted* seen = published.load(std::memory_order_seq_cst);
+        for (int i = 0; i < 8; ++i) {
+          if (seen->state.load(std::memory_order_relaxed) != counted::sound) broken.fetch_add(1);
         }
-      });
-    }
-    std::vector<std::thread> writers;
-    for (int t = 0; t < 2; ++t) {
-      writers.emplace_back([&] {
-        for (int i = 0; i < 5'000; ++i) {
-          owner.retire(published.exchange(new counted, std::memory_order_seq_cst), release);
-        }
-      });
-    }
-    for (auto& thread : writers) thread.join();
+        reads.fetch_add(1, std::memory_order_relaxed);
+      }
+    });
+    test::run_threads(2, [&](int) {
+      for (int i = 0; i < 5'000; ++i) {
+        owner.retire(published.exchange(new counted, std::memory_order_seq_cst), release);
+      }
+    });
     while (reads.load() < 1000) std::this_thread::yield();
     stop = true;
-    for (auto& thread : readers) thread.join();
+    test::join_all(readers);
     CHECK(broken == 0);
     CHECK(owner.collect() == 0);
     CHECK(counted::alive == 1);
@@ -145,16 +140,12 @@ TEST_CASE("no two live threads write the same cache line, however many came and 
   // Before the others come: afterwards their lines are free for it.
   lines[count] = reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64;
   std::atomic<std::size_t> ready{0};
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] {
-      const reclaimer::guard guard{owner};
-      lines[t] = reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64;
-      ++ready;
-      while (ready < count) std::this_thread::yield();
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  test::run_threads(count, [&](std::size_t t) {
+    const reclaimer::guard guard{owner};
+    lines[t] = reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64;
+    ++ready;
+    while (ready < count) std::this_thread::yield();
+  });
   std::sort(lines.begin(), lines.end());
   CHECK(std::adjacent_find(lines.begin(), lines.end()) == lines.end());
 }

@@ -3,9 +3,10 @@
 #include <catch.hpp>
 #include <chrono>
 #include <thread>
-#include <vector>
 
 #include <switchyard/threads/repeating_thread.hpp>
+
+#include "threads.hpp"
 
 using namespace switchyard;
 using namespace std::chrono_literals;
@@ -41,19 +42,15 @@ TEST_CASE("starting again replaces the action; ending waits for it") {
 TEST_CASE("threads may start and stop it at once") {
   repeating_thread repeats;
   std::atomic<int> count{0};
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i) {
-        if ((i + t) % 2 == 0) {
-          repeats.start(1ms, [&] { ++count; });
-        } else {
-          repeats.stop();
-        }
+  test::run_threads(4, [&](int t) {
+    for (int i = 0; i < 50; ++i) {
+      if ((i + t) % 2 == 0) {
+        repeats.start(1ms, [&] { ++count; });
+      } else {
+        repeats.stop();
       }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+    }
+  });
   repeats.stop();
   const int stopped = count;
   std::this_thread::sleep_for(10ms);

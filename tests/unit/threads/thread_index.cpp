@@ -7,6 +7,8 @@
 
 #include <switchyard/threads/thread_index.hpp>
 
+#include "threads.hpp"
+
 using namespace switchyard;
 
 namespace {
@@ -40,15 +42,11 @@ TEST_CASE("live threads have indices of their own, as small as can be") {
   constexpr unsigned count = 40;
   std::atomic<unsigned> ready{0};
   std::vector<unsigned> indices(count);
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < count; ++t) {
-    threads.emplace_back([&, t] {
-      indices[t] = thread_index();
-      ++ready;
-      while (ready < count) std::this_thread::yield();
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  test::run_threads(count, [&](unsigned t) {
+    indices[t] = thread_index();
+    ++ready;
+    while (ready < count) std::this_thread::yield();
+  });
   std::sort(indices.begin(), indices.end());
   CHECK(std::adjacent_find(indices.begin(), indices.end()) == indices.end());
   CHECK(indices.back() <= count + 4);

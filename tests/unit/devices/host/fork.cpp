@@ -7,7 +7,6 @@
 #include <memory>
 #include <sys/resource.h>
 #include <thread>
-#include <vector>
 
 #include <switchyard/devices/host/thread_pool.hpp>
 #include <switchyard/threads/lock.hpp>
@@ -15,6 +14,7 @@
 
 #include "../../../child_process.hpp"
 #include "../../../sanitized.hpp"
+#include "threads.hpp"
 
 using namespace switchyard;
 using namespace std::chrono_literals;
@@ -49,18 +49,15 @@ TEST_CASE("children of a process with busy launches and busy locks end") {
   std::int64_t first = 0;
   std::int64_t second = 0;
   std::atomic<bool> stop{false};
-  std::vector<std::thread> busy;
-  for (int t = 0; t < 2; ++t) {
-    busy.emplace_back([&] {
-      while (!stop) {
-        (void)forked::blocks_run(pool);
-        const locked lock{guarding};
-        ++first;
-        std::this_thread::yield();
-        ++second;
-      }
-    });
-  }
+  auto busy = test::start_threads(2, [&](int) {
+    while (!stop) {
+      (void)forked::blocks_run(pool);
+      const locked lock{guarding};
+      ++first;
+      std::this_thread::yield();
+      ++second;
+    }
+  });
   repeating_thread repeats;
   repeats.start(1ms, [&] {
     const locked lock{guarding};
@@ -84,7 +81,7 @@ TEST_CASE("children of a process with busy launches and busy locks end") {
           }) == 7);
   }
   stop = true;
-  for (std::thread& thread : busy) thread.join();
+  test::join_all(busy);
 }
 
 TEST_CASE("a child stops a repeating thread of its parent's at once") {

@@ -16,6 +16,8 @@
 
 #include <switchyard/devices/host/thread_pool.hpp>
 
+#include "threads.hpp"
+
 using namespace switchyard;
 
 namespace pooled {
@@ -104,18 +106,14 @@ TEST_CASE("a launch returns when the last block of its helpers has") {
 
 TEST_CASE("launches of several threads at once share the workers, and each gets its own blocks") {
   host::thread_pool pool{3};
-  std::vector<std::thread> callers;
   std::atomic<int> wrong{0};
-  for (int caller = 0; caller < 4; ++caller) {
-    callers.emplace_back([&pool, &wrong, caller] {
-      for (int repeat = 0; repeat < 300; ++repeat) {
-        const auto count = static_cast<std::uint64_t>(2 + (caller + repeat) % 7);
-        std::vector<std::atomic<int>> runs(count);
-        pool.run(count, [&](std::uint64_t index) { ++runs.at(index); });
-        for (const auto& count : runs) wrong += count == 1 ? 0 : 1;
-      }
-    });
-  }
-  for (std::thread& thread : callers) thread.join();
+  test::run_threads(4, [&pool, &wrong](int caller) {
+    for (int repeat = 0; repeat < 300; ++repeat) {
+      const auto count = static_cast<std::uint64_t>(2 + (caller + repeat) % 7);
+      std::vector<std::atomic<int>> runs(count);
+      pool.run(count, [&](std::uint64_t index) { ++runs.at(index); });
+      for (const auto& ran : runs) wrong += ran == 1 ? 0 : 1;
+    }
+  });
   CHECK(wrong == 0);
 }
