@@ -21,11 +21,11 @@
 #include <switchyard/io/file.hpp>
 
 #include "catch.hpp"
-#include "driver_error.hpp"
 #include "environment.hpp"
 #include "hopper.hpp"
 #include "raw.hpp"
 #include "threads.hpp"
+#include "thrown.hpp"
 
 namespace {
 

@@ -25,6 +25,7 @@
 #include "hopper.hpp"
 #include "raw.hpp"
 #include "threads.hpp"
+#include "thrown.hpp"
 #include "timed_driver.hpp"
 #include "written_files.hpp"
 
@@ -182,13 +183,10 @@ TEST_CASE("an unprepared call is refused inside a capture, which goes on") {
   run.prepare(call);
   const raw::graph graph{stream.get(), 0, [&] {
                            for (int i = 0; i < 2; ++i) {
-                             try {
-                               other(stream.get(), {.matrix = x.get(), .out = y.get()});
-                               FAIL("it was launched");
-                             } catch (const sy::driver_error& problem) {
-                               CHECK(problem.code() == sy::error_code::load_during_capture);
-                               CHECK_THAT(problem.what(), has_text("prepare()"));
-                             }
+                             const auto problem = sy::test::error_of<sy::driver_error>(
+                                 [&] { other(stream.get(), {.matrix = x.get(), .out = y.get()}); });
+                             CHECK(problem.code() == sy::error_code::load_during_capture);
+                             CHECK_THAT(problem.what(), has_text("prepare()"));
                            }
                            run(stream.get(), call);
                          }};
@@ -314,13 +312,9 @@ TEST_CASE("calls follow their streams from context to context") {
     sy::dispatcher<scale> bound{catalog, sy::device{sy::cuda::open(0)}};
     const scale::arguments call{.y = places[0].y->get(), .x = places[0].x->get(), .a = 1, .n = elements};
     for (int i = 0; i < 2; ++i) {
-      try {
-        bound(places[1].stream->get(), call);
-        FAIL("it was launched");
-      } catch (const sy::call_error& problem) {
-        CHECK(problem.code() == sy::error_code::invalid_argument);
-        CHECK_THAT(problem.what(), has_text("another device or context"));
-      }
+      const auto problem = sy::test::error_of<sy::call_error>([&] { bound(places[1].stream->get(), call); });
+      CHECK(problem.code() == sy::error_code::invalid_argument);
+      CHECK_THAT(problem.what(), has_text("another device or context"));
       bound(places[0].stream->get(), call);
     }
     for (const place& here : places) {

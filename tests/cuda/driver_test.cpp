@@ -15,9 +15,9 @@
 #include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
-#include "driver_error.hpp"
 #include "fake_cuda.hpp"
 #include "threads.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -482,12 +482,7 @@ TEST_CASE("a launch is refused beforehand where the kernel or the device could n
   auto* const module = device->load(image, "text.ptx");
   auto* const kernel = device->find(module, "kernel");
   const auto refusal = [&](const sy::launch_geometry& geometry) -> std::string {
-    try {
-      device->configure(kernel, geometry);
-    } catch (const sy::driver_error& problem) {
-      return problem.what();
-    }
-    return {};
+    return sy::test::refusal_by<sy::driver_error>([&] { device->configure(kernel, geometry); });
   };
   CHECK(refusal({.block = {4, 8, 8}}).empty());
   CHECK(contains(refusal({.block = {4, 8, 9}}),

@@ -14,6 +14,7 @@
 #include "child_process.hpp"
 #include "fake_files.hpp"
 #include "threads.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -191,12 +192,8 @@ TEST_CASE("prepare readies the device of a stream, and a capture there needs it"
   const int before = notes().modules;
   run.prepare(first.get(), {});
   CHECK(notes().modules == before + 1);
-  try {
-    run(captured.get(), {});
-    FAIL("it was launched");
-  } catch (const sy::driver_error& problem) {
-    CHECK(problem.code() == sy::error_code::load_during_capture);
-  }
+  const auto problem = sy::test::error_of<sy::driver_error>([&] { run(captured.get(), {}); });
+  CHECK(problem.code() == sy::error_code::load_during_capture);
   run.prepare(captured.get(), {});
   CHECK(notes().modules == before + 2);
   CHECK(launched([&] { run(captured.get(), {}); }) == counts{0, 1});

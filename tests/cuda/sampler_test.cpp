@@ -14,8 +14,8 @@
 #include <switchyard/tune/sampler.hpp>
 
 #include "catch.hpp"
-#include "driver_error.hpp"
 #include "fake_cuda.hpp"
+#include "thrown.hpp"
 
 namespace {
 

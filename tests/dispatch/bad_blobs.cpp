@@ -11,6 +11,7 @@
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 #include "threads.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -133,13 +134,9 @@ TEST_CASE("when nothing is left, the call is an error that says so") {
       sy::catalog catalog{files.options()};
       sy::dispatcher<stamp> on{catalog, fresh_host()};
       for (int i = 0; i < 2; ++i) {
-        try {
-          (void)run(on, {});
-          FAIL("it was launched");
-        } catch (const sy::call_error& problem) {
-          CHECK(problem.code() == sy::error_code::no_variant);
-          CHECK_THAT(problem.what(), has_text("broken (could not be loaded; see the warning)"));
-        }
+        const auto problem = sy::test::error_of<sy::call_error>([&] { return run(on, {}); });
+        CHECK(problem.code() == sy::error_code::no_variant);
+        CHECK_THAT(problem.what(), has_text("broken (could not be loaded; see the warning)"));
       }
       CHECK(count_of(files.log(), "warning") == 1);
       CHECK(run(on, {.dtype = sy::dtype::f16}) == 3);

@@ -24,6 +24,7 @@
 #include "catch.hpp"
 #include "every_argument.hpp"
 #include "test_disk.hpp"
+#include "thrown.hpp"
 
 namespace checked_mode {
 
@@ -112,13 +113,7 @@ struct opened {
 
   /// What is said of a call; empty where it is launched.
   std::string say(const typename Operator::arguments& call, sy::error_code code) {
-    try {
-      on({}, call);
-    } catch (const sy::call_error& problem) {
-      CHECK(problem.code() == code);
-      return problem.what();
-    }
-    return {};
+    return sy::test::refusal_by<sy::call_error>(code, [&] { on({}, call); });
   }
 
   static sy::catalog_options options(const disk& files, bool is_checked) {
@@ -422,13 +417,10 @@ TEST_CASE("checked mode says what it could not read, and counts what it refuses"
   const ints ids{3};
   auto call =
       embedding::call({storage.data(), weight_format::f16, 10, 64}, of(ids), some({1, 64}, sy::dtype::f16));
-  try {
-    all.checked.on({}, call);  // an address of the host
-    FAIL("it was launched");
-  } catch (const sy::driver_error& problem) {
-    CHECK(problem.code() == sy::error_code::driver_failed);
-    CHECK_THAT(std::string{problem.what()}, has_text("embedding: checked mode cannot read ids"));
-  }
+  const auto problem =
+      sy::test::error_of<sy::driver_error>([&] { all.checked.on({}, call); });  // an address of the host
+  CHECK(problem.code() == sy::error_code::driver_failed);
+  CHECK_THAT(std::string{problem.what()}, has_text("embedding: checked mode cannot read ids"));
   CHECK(all.driver->launches == 0);
   call.rows = std::int64_t{1} << 40;
   CHECK_THAT(all.checked.say(on_device<embedding>(call), sy::error_code::check_failed),

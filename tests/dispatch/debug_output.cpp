@@ -13,6 +13,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -229,13 +230,7 @@ TEST_CASE("a call that no variant serves names the nearest") {
   sy::catalog catalog{files.options()};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   const auto message = [&](const stamp::arguments& call) {
-    try {
-      (void)run(on, call);
-    } catch (const sy::call_error& problem) {
-      CHECK(problem.code() == sy::error_code::no_variant);
-      return std::string{problem.what()};
-    }
-    return std::string{"it was launched"};
+    return sy::test::refusal_by<sy::call_error>(sy::error_code::no_variant, [&] { return run(on, call); });
   };
   CHECK_THAT(message({.dtype = sy::dtype::bf16, .head_dim = 128, .seqlen = 63}),
              has_text("long_only (requires seqlen >= 64)") && !has_text("one ("));

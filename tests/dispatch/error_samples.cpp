@@ -26,18 +26,14 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "thrown.hpp"
 
 namespace {
 
 using namespace test;
 
-std::string message_of(const std::function<void()>& mistake) {
-  try {
-    mistake();
-  } catch (const sy::error& problem) {
-    return problem.what();
-  }
-  return "nothing was refused";
+std::string message_of(const auto& mistake) {
+  return sy::test::refusal_by<sy::error>(mistake);
 }
 
 std::vector<std::byte> ptx_image() {

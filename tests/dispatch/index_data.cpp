@@ -14,6 +14,7 @@
 
 #include "catch.hpp"
 #include "test_disk.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -82,13 +83,7 @@ struct prompt {
 
 /// What a dispatcher says of a call; empty where it is launched.
 std::string refusal(sy::dispatcher<attention_forward>& on, const attention_forward::arguments& call) {
-  try {
-    on({}, call);
-  } catch (const sy::call_error& problem) {
-    CHECK(problem.code() == sy::error_code::invalid_argument);
-    return problem.what();
-  }
-  return {};
+  return sy::test::refusal_by<sy::call_error>(sy::error_code::invalid_argument, [&] { on({}, call); });
 }
 
 void check_every_call(const json& variant) {

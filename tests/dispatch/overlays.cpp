@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -71,13 +72,9 @@ TEST_CASE("forcing what does not exist, or may not serve, is an error that lists
   const disk files;
   put_three(files);
   const auto message = [&](const std::string& forced) {
-    try {
-      (void)run_forced(files, {{"stamp", forced}}, {.seqlen = 128});
-    } catch (const sy::call_error& problem) {
-      CHECK(problem.code() == sy::error_code::nothing_forced);
-      return std::string{problem.what()};
-    }
-    return std::string{"it was launched"};
+    return sy::test::refusal_by<sy::call_error>(sy::error_code::nothing_forced, [&] {
+      return run_forced(files, {{"stamp", forced}}, {.seqlen = 128});
+    });
   };
   CHECK_THAT(message("twi"), has_text("'twi'") && has_text("did you mean 'two'") && has_text("one, two"));
   CHECK_THAT(message("number=7"), has_text("which is no variant") && has_text("one, two"));

@@ -13,6 +13,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -128,12 +129,10 @@ TEST_CASE("elements of an array are parameters, in place and in expressions") {
   variant["launches"][0]["parameters"][0] = "w[3]";
   files.put_manifest("weighted_axpy", {variant});
   sy::catalog other{files.options()};
-  try {
+  const auto problem = sy::test::error_of<sy::error>([&] {
     sy::dispatcher<weighted_axpy>{other, sy::device::host()}(nullptr, call);
-    FAIL("it was launched");
-  } catch (const sy::error& problem) {
-    CHECK_THAT(problem.what(), has_text("'w[3]' is neither an argument") && has_text("did you mean 'w[0]'"));
-  }
+  });
+  CHECK_THAT(problem.what(), has_text("'w[3]' is neither an argument") && has_text("did you mean 'w[0]'"));
 }
 
 TEST_CASE("launches with the same late values get them, whether or not one before them is started") {
@@ -279,13 +278,9 @@ TEST_CASE("a value that does not fit its parameter is an error that names both")
   echo_kernel::report got;
   run(nullptr, {.out = &got, .size = 127});
   CHECK(int{got.i8} == 127);
-  try {
-    run(nullptr, {.out = &got, .size = 128});
-    FAIL("it was launched");
-  } catch (const sy::call_error& problem) {
-    CHECK(problem.code() == sy::error_code::evaluation_failed);
-    CHECK_THAT(problem.what(), has_text("would be 128") && has_text("'all'") && has_text("size=128"));
-  }
+  const auto problem = sy::test::error_of<sy::call_error>([&] { run(nullptr, {.out = &got, .size = 128}); });
+  CHECK(problem.code() == sy::error_code::evaluation_failed);
+  CHECK_THAT(problem.what(), has_text("would be 128") && has_text("'all'") && has_text("size=128"));
 }
 
 TEST_CASE("a 64-bit argument that does not fit a 32-bit parameter is an error of this call alone") {
@@ -381,14 +376,9 @@ TEST_CASE("the host refuses tensor maps, and says so") {
   sy::catalog catalog{files.options()};
   sy::dispatcher<echo> run{catalog, sy::device::host()};
   echo_kernel::report got;
-  try {
-    run(nullptr, {.out = &got, .size = 8});
-    FAIL("it was launched");
-  } catch (const sy::driver_error& problem) {
-    CHECK(problem.code() == sy::error_code::launch_failed);
-    CHECK_THAT(problem.what(),
-               has_text("take_tensor_map") && has_text("the host backend has no tensor maps"));
-  }
+  const auto problem = sy::test::error_of<sy::driver_error>([&] { run(nullptr, {.out = &got, .size = 8}); });
+  CHECK(problem.code() == sy::error_code::launch_failed);
+  CHECK_THAT(problem.what(), has_text("take_tensor_map") && has_text("the host backend has no tensor maps"));
 }
 
 TEST_CASE("a grid may come from the call, and may be empty") {
@@ -501,13 +491,10 @@ TEST_CASE("a reduction of several launches, with fills and a workspace from the 
   driver->is_out_of_memory = true;
   const float x = 1;
   double out = -1;
-  try {
-    run(nullptr, {.x = &x, .out = &out, .n = 1});
-    FAIL("it was launched");
-  } catch (const sy::driver_error& problem) {
-    CHECK(problem.code() == sy::error_code::out_of_memory);
-    CHECK_THAT(problem.what(), has_text("512 bytes"));
-  }
+  const auto problem =
+      sy::test::error_of<sy::driver_error>([&] { run(nullptr, {.x = &x, .out = &out, .n = 1}); });
+  CHECK(problem.code() == sy::error_code::out_of_memory);
+  CHECK_THAT(problem.what(), has_text("512 bytes"));
   CHECK(out == -1);
 }
 
@@ -533,13 +520,9 @@ TEST_CASE("a workspace from the caller is used, and refused when it is too small
   CHECK(run.workspace_bytes(call) == 512);
 
   const auto refused = [&](sy::workspace given) {
-    try {
-      run(nullptr, call, given);
-      FAIL("it was launched");
-    } catch (const sy::call_error& problem) {
-      CHECK(problem.code() == sy::error_code::invalid_argument);
-      CHECK_THAT(problem.what(), has_text("512, aligned to 256") && has_text("workspace_bytes()"));
-    }
+    const auto problem = sy::test::error_of<sy::call_error>([&] { run(nullptr, call, given); });
+    CHECK(problem.code() == sy::error_code::invalid_argument);
+    CHECK_THAT(problem.what(), has_text("512, aligned to 256") && has_text("workspace_bytes()"));
   };
   refused({memory.data(), bytes - 1});
   refused({memory.data() + 128, bytes});
@@ -556,14 +539,10 @@ TEST_CASE("what the device refuses is an error with kernel, grid and status") {
   const axpy::arguments call{.a = 1, .x = x.data(), .y = y.data(), .n = 100};
   for (int i = 0; i < 2; ++i) {  // a new problem, then a known one
     driver->launch_status = 719;
-    try {
-      run(nullptr, call);
-      FAIL("it was launched");
-    } catch (const sy::driver_error& problem) {
-      CHECK(problem.code() == sy::error_code::launch_failed);
-      CHECK_THAT(problem.what(),
-                 has_text("axpy_f32") && has_text("2x1x1") && has_text("status 719") && has_text("n=100"));
-    }
+    const auto problem = sy::test::error_of<sy::driver_error>([&] { run(nullptr, call); });
+    CHECK(problem.code() == sy::error_code::launch_failed);
+    CHECK_THAT(problem.what(),
+               has_text("axpy_f32") && has_text("2x1x1") && has_text("status 719") && has_text("n=100"));
   }
   driver->launch_status = 0;
   run(nullptr, call);

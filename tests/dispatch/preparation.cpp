@@ -10,6 +10,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -135,13 +136,9 @@ TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   driver->is_capturing = true;
   for (int i = 0; i < 2; ++i) {
-    try {
-      (void)run(on, {.seqlen = 256});
-      FAIL("it was launched");
-    } catch (const sy::driver_error& problem) {
-      CHECK(problem.code() == sy::error_code::load_during_capture);
-      CHECK_THAT(problem.what(), has_text("'v2'") && has_text("prepare()"));
-    }
+    const auto problem = sy::test::error_of<sy::driver_error>([&] { return run(on, {.seqlen = 256}); });
+    CHECK(problem.code() == sy::error_code::load_during_capture);
+    CHECK_THAT(problem.what(), has_text("'v2'") && has_text("prepare()"));
   }
   CHECK(driver->loads == 0);
   on.prepare({.seqlen = 256});

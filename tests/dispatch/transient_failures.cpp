@@ -13,6 +13,7 @@
 #include "faulty_driver.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -157,12 +158,8 @@ TEST_CASE("where nothing else serves, the call fails with the cause, and the nex
   sy::dispatcher<stamp> on{catalog, sy::device{driver}};
   for (int i = 0; i < 3; ++i) {
     driver->loads_that_fail = 2;  // the call tries again once by itself
-    try {
-      (void)run(on, {});
-      FAIL("it was launched");
-    } catch (const sy::driver_error& problem) {
-      CHECK(problem.code() == sy::error_code::out_of_memory);
-    }
+    const auto problem = sy::test::error_of<sy::driver_error>([&] { return run(on, {}); });
+    CHECK(problem.code() == sy::error_code::out_of_memory);
   }
   driver->loads_that_fail = 0;
   CHECK(run(on, {}) == 1);

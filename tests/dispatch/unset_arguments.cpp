@@ -15,6 +15,7 @@
 #include "catch.hpp"
 #include "every_argument.hpp"
 #include "test_disk.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -36,13 +37,8 @@ class known_call {
   [[nodiscard]] std::string refusal(const Change& change) {
     auto changed = complete_;
     change(changed);
-    try {
-      run_(nullptr, changed);
-    } catch (const sy::call_error& problem) {
-      CHECK(problem.code() == sy::error_code::invalid_argument);
-      return problem.what();
-    }
-    return {};
+    return sy::test::refusal_by<sy::call_error>(sy::error_code::invalid_argument,
+                                                [&] { run_(nullptr, changed); });
   }
 
  private:

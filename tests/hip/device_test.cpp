@@ -22,10 +22,10 @@
 
 #include "catch.hpp"
 #include "cuda/written_files.hpp"
-#include "driver_error.hpp"
 #include "environment.hpp"
 #include "raw.hpp"
 #include "threads.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -397,16 +397,13 @@ TEST_CASE("an unprepared call is refused inside a capture, which goes on") {
   const hip_raw::buffer<float> y{std::vector<float>(elements, NAN)};
   const scale::arguments call{.y = y.get(), .x = x.get(), .a = 3, .n = elements};
   run.prepare(call);
-  const hip_raw::graph graph{stream.get(), 0, [&] {
-                               try {
-                                 unprepared(stream.get(), call);
-                                 FAIL("it was launched");
-                               } catch (const sy::driver_error& problem) {
-                                 CHECK(problem.code() == sy::error_code::load_during_capture);
-                                 CHECK_THAT(problem.what(), has_text("prepare()"));
-                               }
-                               run(stream.get(), call);
-                             }};
+  const hip_raw::graph graph{
+      stream.get(), 0, [&] {
+        const auto problem = sy::test::error_of<sy::driver_error>([&] { unprepared(stream.get(), call); });
+        CHECK(problem.code() == sy::error_code::load_during_capture);
+        CHECK_THAT(problem.what(), has_text("prepare()"));
+        run(stream.get(), call);
+      }};
   graph.launch(stream.get());
   CHECK(is_scaled(y.read(), values, 3, values.size()));
 }

@@ -20,8 +20,8 @@
 #include "catch.hpp"
 #include "child_process.hpp"
 #include "cuda/fake_cuda.hpp"
-#include "driver_error.hpp"
 #include "environment.hpp"
+#include "thrown.hpp"
 
 namespace {
 
@@ -364,13 +364,8 @@ TEST_CASE("a launch is refused beforehand where the device could never run it") 
   auto* const module = device.load(image(), "blob.hsaco");
   auto* const kernel = device.find(module, "kernel");
   const auto refusal = [&](const sy::launch_geometry& geometry) -> std::string {
-    try {
-      device.configure(kernel, geometry);
-    } catch (const sy::driver_error& problem) {
-      CHECK(problem.code() == sy::error_code::launch_failed);
-      return problem.what();
-    }
-    return {};
+    return sy::test::refusal_by<sy::driver_error>(sy::error_code::launch_failed,
+                                                  [&] { device.configure(kernel, geometry); });
   };
   CHECK(refusal({.block = {1024, 1024}}).empty());  // its blob does not tell what it takes
   CHECK(refusal({.shared_bytes = 100 * 1024, .cooperative = true}).empty());

@@ -20,8 +20,8 @@
 #include <switchyard/tune/memory.hpp>
 
 #include "catch.hpp"
-#include "driver_error.hpp"
 #include "environment.hpp"
+#include "thrown.hpp"
 
 namespace {
 

@@ -13,6 +13,8 @@
 #include <switchyard/expression/names.hpp>
 #include <switchyard/expression/parse.hpp>
 
+#include "thrown.hpp"
+
 namespace sample_names {
 
 using namespace switchyard;
@@ -78,20 +80,10 @@ inline double real(const std::string& text) {
   return expression::parse_real(text, names()).evaluate_real(values());
 }
 inline std::string refusal(const std::string& text) {
-  try {
-    (void)expression::parse(text, names());
-  } catch (const expression_error& problem) {
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<expression_error>([&] { return expression::parse(text, names()); });
 }
 inline std::string real_refusal(const std::string& text) {
-  try {
-    (void)expression::parse_real(text, names());
-  } catch (const expression_error& problem) {
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<expression_error>([&] { return expression::parse_real(text, names()); });
 }
 
 }  // namespace sample_names

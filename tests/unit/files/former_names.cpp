@@ -15,6 +15,8 @@
 #include <switchyard/operators/rotary.hpp>
 #include <switchyard/problem/former_names.hpp>
 
+#include "thrown.hpp"
+
 using namespace switchyard;
 
 namespace {
@@ -169,13 +171,8 @@ TEST_CASE("two names of one axis in one place are refused") {
 
   const auto refusal = [](const std::string& members) -> std::string {
     warnings ignored;
-    try {
-      (void)table_with(members, ignored);
-    } catch (const file_error& problem) {
-      CHECK(problem.code() == error_code::invalid_entry);
-      return problem.what();
-    }
-    return {};
+    return test::refusal_by<file_error>(error_code::invalid_entry,
+                                        [&] { return table_with(members, ignored); });
   };
   CHECK_THAT(refusal(R"(, "match": {"length": "log", "n": "log"})"),
              has_text("/match: 'n' is a former name of 'length', so 'length' gives the same axis again"));

@@ -8,6 +8,7 @@
 #include <switchyard/files/scan_json.hpp>
 
 #include "sanitized.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 
@@ -17,13 +18,7 @@ const std::string file_path = "folder/file.json";
 
 template <class Function>
 std::string refusal_of(const Function& read, error_code expected = error_code::invalid_entry) {
-  try {
-    (void)read();
-  } catch (const file_error& problem) {
-    CHECK(problem.code() == expected);
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<file_error>(expected, [&] { return read(); });
 }
 
 }  // namespace

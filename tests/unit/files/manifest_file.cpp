@@ -8,6 +8,7 @@
 
 #include "../sample_operator.hpp"
 #include "../temporary.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 
@@ -148,12 +149,7 @@ TEST_CASE("a shared object that is not there, or says what it may not, is named"
 TEST_CASE("what is wrong with an outlined file as a whole is said like that of a parsed one") {
   const auto refusal = [](const std::string& text) {
     warnings warned;
-    try {
-      (void)outlined(text, warned);
-    } catch (const file_error& problem) {
-      return std::string{problem.what()};
-    }
-    return std::string{};
+    return test::refusal_by<file_error>([&] { return outlined(text, warned); });
   };
   const std::string complete = manifest_text("");
   CHECK(refusal(complete).empty());

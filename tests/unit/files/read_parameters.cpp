@@ -10,6 +10,7 @@
 #include <switchyard/files/read_parameters.hpp>
 
 #include "../sample_operator.hpp"
+#include "thrown.hpp"
 
 namespace reading_parameters {
 
@@ -26,12 +27,7 @@ parameter parameter_read(const std::string& text) {
 }
 
 std::string refusal_of_parameter(const std::string& text) {
-  try {
-    (void)parameter_read(text);
-  } catch (const file_error& problem) {
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<file_error>([&] { return parameter_read(text); });
 }
 
 std::string struct_text(std::size_t count, const std::string& member, const std::string& extra = "") {

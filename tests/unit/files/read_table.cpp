@@ -7,6 +7,7 @@
 #include <switchyard/files/write_table.hpp>
 
 #include "../sample_operator.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 
@@ -21,13 +22,7 @@ std::string group(const std::string& rows) {
 }
 std::string table_refusal(const std::string& members, error_code code = error_code::invalid_entry) {
   warnings warned;
-  try {
-    (void)table_from(members, warned);
-  } catch (const file_error& problem) {
-    CHECK(problem.code() == code);
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<file_error>(code, [&] { return table_from(members, warned); });
 }
 /// The one warning that a table's entry gives.
 std::string warning(const std::string& members) {
@@ -242,13 +237,11 @@ TEST_CASE("what is wrong with the table's rule or device refuses the table") {
 
 TEST_CASE("a table of another operator is refused with a remedy") {
   warnings warned;
-  try {
-    (void)parse_table(R"({"schema": "switchyard.table/1", "operator": "rotary"})", "t.json",
-                      sample::description(), warned);
-    FAIL("no error");
-  } catch (const file_error& problem) {
-    CHECK(problem.code() == error_code::unknown_operator);
-    CHECK_THAT(problem.what(),
-               has_text("is for operator 'rotary', but was found where files of 'scale' belong; move it"));
-  }
+  const auto problem = test::error_of<file_error>([&] {
+    return parse_table(R"({"schema": "switchyard.table/1", "operator": "rotary"})", "t.json", sample::description(),
+                warned);
+  });
+  CHECK(problem.code() == error_code::unknown_operator);
+  CHECK_THAT(problem.what(),
+             has_text("is for operator 'rotary', but was found where files of 'scale' belong; move it"));
 }

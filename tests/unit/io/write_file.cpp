@@ -16,6 +16,7 @@
 #include <switchyard/io/write_file.hpp>
 
 #include "../temporary.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 namespace fs = std::filesystem;
@@ -23,13 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string refusal(const std::string& path, const std::string& text) {
-  try {
-    write_file(path, text);
-  } catch (const file_error& problem) {
-    CHECK(problem.code() == error_code::unreadable_file);
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<file_error>(error_code::unreadable_file, [&] { write_file(path, text); });
 }
 
 std::vector<std::string> names_in(const temporary_folder& folder) {

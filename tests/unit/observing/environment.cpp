@@ -9,6 +9,7 @@
 #include <switchyard/observing/environment.hpp>
 
 #include "../temporary.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 
@@ -28,13 +29,7 @@ class variable {
 
 std::string refusal(const char* name, const std::string& value) {
   const variable set{name, value};
-  try {
-    (void)environment::read();
-  } catch (const call_error& problem) {
-    CHECK(problem.code() == error_code::invalid_environment);
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<call_error>(error_code::invalid_environment, [&] { return environment::read(); });
 }
 
 }  // namespace
@@ -133,13 +128,9 @@ TEST_CASE("debug lines go to the file asked for, %p standing for the process") {
 
 TEST_CASE("a record that cannot be written is an error that names the variable and the file") {
   const variable file{"SWITCHYARD_RECORD", "/nonexistent/folder/x.jsonl"};
-  try {
-    (void)environment::read().open_recorder();
-    FAIL("no error");
-  } catch (const file_error& problem) {
-    CHECK(problem.code() == error_code::unreadable_file);
-    CHECK_THAT(problem.what(), has_text("SWITCHYARD_RECORD: /nonexistent/folder/x.jsonl: cannot be written"));
-  }
+  const auto problem = test::error_of<file_error>([&] { return environment::read().open_recorder(); });
+  CHECK(problem.code() == error_code::unreadable_file);
+  CHECK_THAT(problem.what(), has_text("SWITCHYARD_RECORD: /nonexistent/folder/x.jsonl: cannot be written"));
 }
 
 TEST_CASE("a pipe that nobody reads, or nobody empties, never makes a program wait") {
@@ -149,14 +140,10 @@ TEST_CASE("a pipe that nobody reads, or nobody empties, never makes a program wa
   const variable debug{"SWITCHYARD_DEBUG_FILE", pipe};
   const variable record{"SWITCHYARD_RECORD", pipe};
   (void)environment::read().open_log();  // gives way to standard error
-  try {
-    (void)environment::read().open_recorder();
-    FAIL("no error");
-  } catch (const file_error& problem) {
-    CHECK(std::string{problem.what()} ==
-          "[switchyard.101] SWITCHYARD_RECORD: " + pipe +
-              ": cannot be written: it is a pipe that nobody reads; name a file");
-  }
+  const auto problem = test::error_of<file_error>([&] { return environment::read().open_recorder(); });
+  CHECK(std::string{problem.what()} ==
+        "[switchyard.101] SWITCHYARD_RECORD: " + pipe +
+            ": cannot be written: it is a pipe that nobody reads; name a file");
   const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   REQUIRE(reader >= 0);
   {

@@ -17,6 +17,7 @@
 #include <switchyard/problem/problem_key.hpp>
 
 #include "../../strides.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 
@@ -326,12 +327,7 @@ TEST_CASE("attention refuses a block table without its data", "[operators]") {
   cache.block_table = sy::const_tensor{nullptr, sy::dtype::i32, {2, 2}};
   cache.used = sy::const_tensor{lengths, sy::dtype::i32, {2}};
   const auto message = [&]<class Operator>(Operator /*of*/) -> std::string {
-    try {
-      (void)Operator::call(q, cache, q);
-    } catch (const sy::call_error& refused) {
-      return refused.what();
-    }
-    return {};
+    return sy::test::refusal_by<sy::call_error>([&] { return Operator::call(q, cache, q); });
   };
   for (const std::string& message :
        {message(sy::operators::attention_forward{}), message(sy::operators::attention_decode{})})
@@ -465,12 +461,7 @@ TEST_CASE("a block mask is called with lists that agree", "[operators]") {
   CHECK(call.mask_words == 4);
   CHECK(call.full_kv_indices == nullptr);
   const auto refusal = [&] {
-    try {
-      (void)attention_forward::call(q, k, k, q, with);
-    } catch (const error& wrong) {
-      return std::string{wrong.what()};
-    }
-    return std::string{};
+    return sy::test::refusal_by<error>([&] { return attention_forward::call(q, k, k, q, with); });
   };
   with.kv_bits = list(1, 3);
   CHECK_THAT(refusal(), has_text("kv_bits [1, 1, 2, 3]: mask_heads is 1, but 4 in kv_num_blocks [1, 4, 2]"));

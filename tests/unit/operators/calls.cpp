@@ -24,6 +24,7 @@
 #include <switchyard/operators/softmax_backward.hpp>
 
 #include "call_tensors.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 using namespace switchyard::operators;
@@ -485,12 +486,7 @@ TEST_CASE("rotary refuses positions that its tables do not have", "[operators]")
     const sy::tensor q{memory, sy::dtype::f32, {1, tokens, 1, 4}};
     sy::operators::rotary::options with{.offset = offset};
     with.cos = with.sin = sy::const_tensor{memory, sy::dtype::f32, {rows, 2}};
-    try {
-      (void)sy::operators::rotary::in_place(q, {}, with);
-    } catch (const sy::call_error& refused) {
-      return refused.what();
-    }
-    return {};
+    return sy::test::refusal_by<sy::call_error>([&] { return sy::operators::rotary::in_place(q, {}, with); });
   };
   CHECK(message(16, 16, 0).empty());
   CHECK(message(8, 16, 8).empty());

@@ -18,6 +18,7 @@
 
 #include "../launched_operator.hpp"
 #include "environment.hpp"
+#include "thrown.hpp"
 
 namespace planned {
 
@@ -50,13 +51,7 @@ class planned_variant {
 
   /// What making the plan is refused with.
   [[nodiscard]] std::string refusal(std::int64_t length) const {
-    try {
-      (void)plan_of(length);
-    } catch (const call_error& problem) {
-      CHECK(problem.code() == error_code::evaluation_failed);
-      return problem.what();
-    }
-    return {};
+    return test::refusal_by<call_error>(error_code::evaluation_failed, [&] { return plan_of(length); });
   }
 
   [[nodiscard]] const variant& described() const noexcept { return variant_; }

@@ -14,6 +14,7 @@
 #include <switchyard/serving/prepare_ranges.hpp>
 
 #include "../sample_operator.hpp"
+#include "thrown.hpp"
 
 using namespace switchyard;
 
@@ -56,13 +57,7 @@ kept_ranges keep(const std::vector<std::vector<axis_span>>& ranges) {
 }
 
 std::string refusal(const axis_span& range) {
-  try {
-    (void)read({range});
-  } catch (const call_error& problem) {
-    CHECK(problem.code() == error_code::invalid_argument);
-    return problem.what();
-  }
-  return {};
+  return test::refusal_by<call_error>(error_code::invalid_argument, [&] { return read({range}); });
 }
 
 }  // namespace ranges_to_prepare

@@ -23,6 +23,8 @@
 #include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/error.hpp>
 
+#include "thrown.hpp"
+
 using namespace switchyard;
 
 namespace host_launches {
@@ -231,13 +233,10 @@ TEST_CASE("the host's refusals have words") {
 TEST_CASE("what is no shared object is refused before the loader sees it") {
   host::driver driver{1};
   const std::string image = "no ELF at all";
-  try {
-    (void)driver.load(std::as_bytes(std::span{image}), "blob.so");
-    FAIL("it was loaded");
-  } catch (const driver_error& problem) {
-    CHECK(problem.code() == error_code::blob_not_loadable);
-    CHECK(problem.kind() == failure_kind::permanent);
-    CHECK_THAT(problem.what(),
-               has_text("blob.so: cannot be loaded as a shared object: it is shorter than an ELF header"));
-  }
+  const auto problem =
+      test::error_of<driver_error>([&] { return driver.load(std::as_bytes(std::span{image}), "blob.so"); });
+  CHECK(problem.code() == error_code::blob_not_loadable);
+  CHECK(problem.kind() == failure_kind::permanent);
+  CHECK_THAT(problem.what(),
+             has_text("blob.so: cannot be loaded as a shared object: it is shorter than an ELF header"));
 }
