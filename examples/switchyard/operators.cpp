@@ -167,7 +167,7 @@ std::uint32_t require_axis(const sy::operator_description& op, std::string_view 
   if (axis < op.axes.size()) return axis;
   if (const std::uint32_t added = sy::detail::find_condition(op, name); added < op.axes.size()) return added;
   std::vector<std::string_view> names;
-  for (const sy::axis_description& axis : op.axes) names.push_back(axis.name);
+  for (const sy::axis_description& described : op.axes) names.push_back(described.name);
   throw usage_error{"operator '" + std::string{op.name} + "' has no axis '" + std::string{name} + "'" +
                     sy::text::suggestion(name, names) + " (it has " + sy::text::join(names, sy::max_axes) +
                     ")"};

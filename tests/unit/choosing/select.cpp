@@ -117,7 +117,7 @@ TEST_CASE("threads that select at once choose what one thread alone chooses") {
 
   const auto rules = sample_rules();
   std::atomic<int> differing{0};
-  test::run_threads(std::int64_t{4}, [&](std::int64_t t) {
+  switchyard::test::run_threads(std::int64_t{4}, [&](std::int64_t t) {
     for (std::int64_t i = 0; i < problems; ++i) {
       const std::int64_t rows = (i + t * problems / 4) % problems;  // each thread begins elsewhere
       const choice found = rules->select(make(rows));

@@ -80,10 +80,11 @@ inline double real(const std::string& text) {
   return expression::parse_real(text, names()).evaluate_real(values());
 }
 inline std::string refusal(const std::string& text) {
-  return test::refusal_by<expression_error>([&] { return expression::parse(text, names()); });
+  return switchyard::test::refusal_by<expression_error>([&] { return expression::parse(text, names()); });
 }
 inline std::string real_refusal(const std::string& text) {
-  return test::refusal_by<expression_error>([&] { return expression::parse_real(text, names()); });
+  return switchyard::test::refusal_by<expression_error>(
+      [&] { return expression::parse_real(text, names()); });
 }
 
 }  // namespace sample_names

@@ -53,6 +53,6 @@ TEST_CASE("a failure names the column") {
   detail::expression_scanner scan{"a 1.2.3"};
   CHECK(scan.word() == "a");
   CHECK(scan.peek() == '1');
-  const auto error = test::error_of<expression_error>([&] { return scan.real(); });
+  const auto error = switchyard::test::error_of<expression_error>([&] { return scan.real(); });
   CHECK(std::string{error.what()} == "'a 1.2.3': column 3: '1.2.3' is not a number");
 }

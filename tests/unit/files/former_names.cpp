@@ -171,8 +171,8 @@ TEST_CASE("two names of one axis in one place are refused") {
 
   const auto refusal = [](const std::string& members) -> std::string {
     warnings ignored;
-    return test::refusal_by<file_error>(error_code::invalid_entry,
-                                        [&] { return table_with(members, ignored); });
+    return switchyard::test::refusal_by<file_error>(error_code::invalid_entry,
+                                                    [&] { return table_with(members, ignored); });
   };
   CHECK_THAT(refusal(R"(, "match": {"length": "log", "n": "log"})"),
              has_text("/match: 'n' is a former name of 'length', so 'length' gives the same axis again"));

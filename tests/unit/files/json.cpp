@@ -18,7 +18,7 @@ const std::string file_path = "folder/file.json";
 
 template <class Function>
 std::string refusal_of(const Function& read, error_code expected = error_code::invalid_entry) {
-  return test::refusal_by<file_error>(expected, [&] { return read(); });
+  return switchyard::test::refusal_by<file_error>(expected, [&] { return read(); });
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST_CASE("a shared object that is not there, or says what it may not, is named"
 TEST_CASE("what is wrong with an outlined file as a whole is said like that of a parsed one") {
   const auto refusal = [](const std::string& text) {
     warnings warned;
-    return test::refusal_by<file_error>([&] { return outlined(text, warned); });
+    return switchyard::test::refusal_by<file_error>([&] { return outlined(text, warned); });
   };
   const std::string complete = manifest_text("");
   CHECK(refusal(complete).empty());

@@ -27,7 +27,7 @@ parameter parameter_read(const std::string& text) {
 }
 
 std::string refusal_of_parameter(const std::string& text) {
-  return test::refusal_by<file_error>([&] { return parameter_read(text); });
+  return switchyard::test::refusal_by<file_error>([&] { return parameter_read(text); });
 }
 
 std::string struct_text(std::size_t count, const std::string& member, const std::string& extra = "") {

@@ -22,7 +22,7 @@ std::string group(const std::string& rows) {
 }
 std::string table_refusal(const std::string& members, error_code code = error_code::invalid_entry) {
   warnings warned;
-  return test::refusal_by<file_error>(code, [&] { return table_from(members, warned); });
+  return switchyard::test::refusal_by<file_error>(code, [&] { return table_from(members, warned); });
 }
 /// The one warning that a table's entry gives.
 std::string warning(const std::string& members) {
@@ -237,9 +237,9 @@ TEST_CASE("what is wrong with the table's rule or device refuses the table") {
 
 TEST_CASE("a table of another operator is refused with a remedy") {
   warnings warned;
-  const auto problem = test::error_of<file_error>([&] {
-    return parse_table(R"({"schema": "switchyard.table/1", "operator": "rotary"})", "t.json", sample::description(),
-                warned);
+  const auto problem = switchyard::test::error_of<file_error>([&] {
+    return parse_table(R"({"schema": "switchyard.table/1", "operator": "rotary"})", "t.json",
+                       sample::description(), warned);
   });
   CHECK(problem.code() == error_code::unknown_operator);
   CHECK_THAT(problem.what(),

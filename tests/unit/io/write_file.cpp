@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string refusal(const std::string& path, const std::string& text) {
-  return test::refusal_by<file_error>(error_code::unreadable_file, [&] { write_file(path, text); });
+  return switchyard::test::refusal_by<file_error>(error_code::unreadable_file,
+                                                  [&] { write_file(path, text); });
 }
 
 std::vector<std::string> names_in(const temporary_folder& folder) {

@@ -29,7 +29,8 @@ class variable {
 
 std::string refusal(const char* name, const std::string& value) {
   const variable set{name, value};
-  return test::refusal_by<call_error>(error_code::invalid_environment, [&] { return environment::read(); });
+  return switchyard::test::refusal_by<call_error>(error_code::invalid_environment,
+                                                  [&] { return environment::read(); });
 }
 
 }  // namespace
@@ -128,7 +129,8 @@ TEST_CASE("debug lines go to the file asked for, %p standing for the process") {
 
 TEST_CASE("a record that cannot be written is an error that names the variable and the file") {
   const variable file{"SWITCHYARD_RECORD", "/nonexistent/folder/x.jsonl"};
-  const auto problem = test::error_of<file_error>([&] { return environment::read().open_recorder(); });
+  const auto problem =
+      switchyard::test::error_of<file_error>([&] { return environment::read().open_recorder(); });
   CHECK(problem.code() == error_code::unreadable_file);
   CHECK_THAT(problem.what(), has_text("SWITCHYARD_RECORD: /nonexistent/folder/x.jsonl: cannot be written"));
 }
@@ -140,7 +142,8 @@ TEST_CASE("a pipe that nobody reads, or nobody empties, never makes a program wa
   const variable debug{"SWITCHYARD_DEBUG_FILE", pipe};
   const variable record{"SWITCHYARD_RECORD", pipe};
   (void)environment::read().open_log();  // gives way to standard error
-  const auto problem = test::error_of<file_error>([&] { return environment::read().open_recorder(); });
+  const auto problem =
+      switchyard::test::error_of<file_error>([&] { return environment::read().open_recorder(); });
   CHECK(std::string{problem.what()} ==
         "[switchyard.101] SWITCHYARD_RECORD: " + pipe +
             ": cannot be written: it is a pipe that nobody reads; name a file");

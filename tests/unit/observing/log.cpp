@@ -28,7 +28,7 @@ TEST_CASE("lines of many threads stay whole") {
   const temporary_folder folder;
   {
     switchyard::log out{debug_level::choices, false, open_file(folder / "a")};
-    test::run_threads(4, [&out](int t) {
+    switchyard::test::run_threads(4, [&out](int t) {
       for (int i = 0; i < 500; ++i) out.line(std::string(100, static_cast<char>('a' + t)));
     });
   }

@@ -51,7 +51,8 @@ class planned_variant {
 
   /// What making the plan is refused with.
   [[nodiscard]] std::string refusal(std::int64_t length) const {
-    return test::refusal_by<call_error>(error_code::evaluation_failed, [&] { return plan_of(length); });
+    return switchyard::test::refusal_by<call_error>(error_code::evaluation_failed,
+                                                    [&] { return plan_of(length); });
   }
 
   [[nodiscard]] const variant& described() const noexcept { return variant_; }

@@ -57,7 +57,8 @@ kept_ranges keep(const std::vector<std::vector<axis_span>>& ranges) {
 }
 
 std::string refusal(const axis_span& range) {
-  return test::refusal_by<call_error>(error_code::invalid_argument, [&] { return read({range}); });
+  return switchyard::test::refusal_by<call_error>(error_code::invalid_argument,
+                                                  [&] { return read({range}); });
 }
 
 }  // namespace ranges_to_prepare

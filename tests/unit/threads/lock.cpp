@@ -11,7 +11,7 @@ using namespace switchyard;
 TEST_CASE("a mutex lets one thread in at a time") {
   mutex guarded;
   long counter = 0;
-  test::run_threads(8, [&](int) {
+  switchyard::test::run_threads(8, [&](int) {
     for (int i = 0; i < 20'000; ++i) {
       const locked lock{guarded};
       counter = counter + 1;

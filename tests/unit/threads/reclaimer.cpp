@@ -85,7 +85,7 @@ TEST_CASE("readers of many threads never see a freed object while writers replac
     std::atomic<bool> stop{false};
     std::atomic<long> reads{0};
     std::atomic<int> broken{0};
-    auto readers = test::start_threads(6, [&](int) {
+    auto readers = switchyard::test::start_threads(6, [&](int) {
       while (!stop.load(std::memory_order_relaxed)) {
         const reclaimer::guard guard{owner};
         const counted* seen = published.load(std::memory_order_seq_cst);
@@ -95,14 +95,14 @@ TEST_CASE("readers of many threads never see a freed object while writers replac
         reads.fetch_add(1, std::memory_order_relaxed);
       }
     });
-    test::run_threads(2, [&](int) {
+    switchyard::test::run_threads(2, [&](int) {
       for (int i = 0; i < 5'000; ++i) {
         owner.retire(published.exchange(new counted, std::memory_order_seq_cst), release);
       }
     });
     while (reads.load() < 1000) std::this_thread::yield();
     stop = true;
-    test::join_all(readers);
+    switchyard::test::join_all(readers);
     CHECK(broken == 0);
     CHECK(owner.collect() == 0);
     CHECK(counted::alive == 1);
@@ -140,7 +140,7 @@ TEST_CASE("no two live threads write the same cache line, however many came and 
   // Before the others come: afterwards their lines are free for it.
   lines[count] = reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64;
   std::atomic<std::size_t> ready{0};
-  test::run_threads(count, [&](std::size_t t) {
+  switchyard::test::run_threads(count, [&](std::size_t t) {
     const reclaimer::guard guard{owner};
     lines[t] = reinterpret_cast<std::uintptr_t>(owner.line_of_this_thread()) / 64;
     ++ready;

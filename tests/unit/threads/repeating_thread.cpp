@@ -42,7 +42,7 @@ TEST_CASE("starting again replaces the action; ending waits for it") {
 TEST_CASE("threads may start and stop it at once") {
   repeating_thread repeats;
   std::atomic<int> count{0};
-  test::run_threads(4, [&](int t) {
+  switchyard::test::run_threads(4, [&](int t) {
     for (int i = 0; i < 50; ++i) {
       if ((i + t) % 2 == 0) {
         repeats.start(1ms, [&] { ++count; });

@@ -42,7 +42,7 @@ TEST_CASE("live threads have indices of their own, as small as can be") {
   constexpr unsigned count = 40;
   std::atomic<unsigned> ready{0};
   std::vector<unsigned> indices(count);
-  test::run_threads(count, [&](unsigned t) {
+  switchyard::test::run_threads(count, [&](unsigned t) {
     indices[t] = thread_index();
     ++ready;
     while (ready < count) std::this_thread::yield();

@@ -233,8 +233,8 @@ TEST_CASE("the host's refusals have words") {
 TEST_CASE("what is no shared object is refused before the loader sees it") {
   host::driver driver{1};
   const std::string image = "no ELF at all";
-  const auto problem =
-      test::error_of<driver_error>([&] { return driver.load(std::as_bytes(std::span{image}), "blob.so"); });
+  const auto problem = switchyard::test::error_of<driver_error>(
+      [&] { return driver.load(std::as_bytes(std::span{image}), "blob.so"); });
   CHECK(problem.code() == error_code::blob_not_loadable);
   CHECK(problem.kind() == failure_kind::permanent);
   CHECK_THAT(problem.what(),

@@ -107,7 +107,7 @@ TEST_CASE("a launch returns when the last block of its helpers has") {
 TEST_CASE("launches of several threads at once share the workers, and each gets its own blocks") {
   host::thread_pool pool{3};
   std::atomic<int> wrong{0};
-  test::run_threads(4, [&pool, &wrong](int caller) {
+  switchyard::test::run_threads(4, [&pool, &wrong](int caller) {
     for (int repeat = 0; repeat < 300; ++repeat) {
       const auto count = static_cast<std::uint64_t>(2 + (caller + repeat) % 7);
       std::vector<std::atomic<int>> runs(count);
