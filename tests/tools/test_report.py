@@ -11,7 +11,7 @@ import sys
 import zlib
 
 from invented import Checks, run
-from test_tables import Folder, install, table
+from invented_tables import Folder, install, table
 
 WINNER = (0x00, 0x72, 0xB2)  # the colour of the variant that wins most
 
