@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""switchyard tune, as a user runs it, over CPU kernels of which some crash, hang, lie or leave.
+"""switchyard tune, as a user runs it: resuming, budgets, shards, lists, and what its tables say."""
 
-test_tune.py TOOL KERNELS FAULTY_KERNELS SCHEMA FOLDER
-"""
-
+import glob
 import json
 import os
 import re
@@ -14,369 +12,33 @@ import time
 
 import cases
 from cases import check
-
-TOOL, KERNELS, FAULTY_KERNELS, SCHEMA, FOLDER = sys.argv[1:]
-BAD = {
-    "crash": r"died of signal 11 \(SIGSEGV\); it said: about to read where nothing is",
-    "hang": r"no answer within 3 s; it was killed",
-    "leave": r"it exited with status 3",
-    "babble": r"wrote an invalid answer: 'not JSON",
-    "partial": r"wrong results: out: \d+ of \d+ compared values are wrong; element \d+ is NaN where",
-    "off": r"wrong results: out: \d+ of \d+ compared values are wrong; element \d+ is 0\.\d+ where 0\.\d+ belongs",
-    "not_a_number": r"wrong results: out: 1 of \d+ compared values are wrong; element \d+ is NaN",
-    "overrun": r"writes past the end of a tensor of \d+ bytes, 0 bytes behind it",
-    "spoil": r"changes an input, a tensor of \d+ bytes",
-    "late": r"died of signal 6 \(SIGABRT\)",
-}
-# The machine that runs this test measures other things at the same time: nothing here may depend on times.
-LOOSE = ["--confidence", "50%", "--samples", "6", "--drift", "90%"]
-
-
-def command_line(process):
-    try:
-        with open(f"/proc/{process}/cmdline", encoding="utf-8") as file:
-            return file.read().split("\0")
-    except OSError:
-        return []
-
-
-def make_root(name, kernels):
-    """A tree whose variants are the kernels named."""
-    return cases.make_root(os.path.join(FOLDER, name), KERNELS, {each: each for each in kernels})
-
-
-def command(root, *words):
-    return [TOOL, "--root", root, "tune", *words, *([] if "--devices" in words else ["--devices", "host"])]
-
-
-def run(root, *words, env=None, status=0):
-    clean = {k: v for k, v in os.environ.items() if not re.match(r"SLURM|OMPI|PMI|RANK|WORLD_SIZE|LOCAL_RANK|MPI_", k)}
-    done = subprocess.run(
-        command(root, *words), capture_output=True, text=True, timeout=120, env={**clean, **(env or {})}, check=False
-    )
-    check(done.returncode == status, f"{words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}")
-    return done
-
-
-def read_json(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def read_table(path):
-    table = read_json(path)
-    try:
-        import jsonschema
-
-        with open(SCHEMA, encoding="utf-8") as file:
-            jsonschema.Draft202012Validator(json.load(file)).validate(table)
-    except ImportError:
-        pass
-    return table
-
-
-def rows(table):
-    return {tuple(row["at"]): row for group in table["groups"] for row in group["rows"]}
+from tuning import (
+    FAULTY_KERNELS,
+    FOLDER,
+    LOOSE,
+    TOOL,
+    command,
+    command_line,
+    make_root,
+    make_root_and_table,
+    read_json,
+    read_table,
+    rows,
+    run,
+    write_json,
+)
 
 
 def test_outliers():
     # A kernel that is held up now and then: whatever wins has been sampled like its rivals, and its row says how far it
     # may be off.
-    root = make_root("outliers", ["held_up", "plodding", "slow"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("outliers", ["held_up", "plodding", "slow"])
     done = run(root, "softmax", "dtype=f32", "rows=1", "columns=16", "-o", table, *LOOSE)
     for at, row in rows(read_table(table)).items():
         check(0 < row.get("uncertainty", 0) < 1, f"{at} does not say how far it may be off: {row}")
         check({"held_up", "plodding"} <= set(row["times_us"]), f"{at} has times of {list(row['times_us'])}")
         check(row["times_us"]["plodding"] >= 2000, f"{at}: {row}")
     check("+- 0 %" not in done.stderr and "+- 100" not in done.stderr, done.stderr)
-
-
-def test_failures():
-    root = make_root(
-        "failures",
-        ["crash", "right", "hang", "leave", "babble", "partial", "off", "not_a_number", "overrun", "spoil", "late", "slow"],
-    )
-    table = os.path.join(root, "t.json")
-    words = ["softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--limit", "3s"]
-    done = run(root, *words)
-    found = read_table(table)
-    check(set(rows(found)) == {(3, 40), (8, 40)}, f"rows: {list(rows(found))}")
-    for at, row in rows(found).items():
-        check(set(row["times_us"]) == {"right", "slow"}, f"{at} has times of {list(row['times_us'])}")
-    for name, reason in BAD.items():
-        check(
-            re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE), f"no line says why '{name}' failed:\n{done.stderr}"
-        )
-        check(re.search(rf"^  {name}: ", done.stdout, re.MULTILINE), f"the summary does not name '{name}'")
-        lines = re.findall(rf"^{name} at ", done.stderr, re.MULTILINE)
-        check(len(lines) == 1, f"'{name}' was tried {len(lines)} times, though it was known to be bad")
-    check("deny" not in found, "denials were written without --deny")
-
-    # What is known to be bad is remembered, and denied on request: without running it again.
-    begin = time.monotonic()
-    run(root, "softmax", "dtype=f32", "rows=5", "columns=40", "-o", table, *LOOSE, "--limit", "30s", "--deny")
-    check(time.monotonic() - begin < 25, "a variant known to hang was run again")
-    found = read_table(table)
-    check({each["variant"] for each in found.get("deny", [])} == set(BAD), f"denied: {found.get('deny')}")
-    check(
-        all(each.get("reason") and each["type"] == {"dtype": "f32"} for each in found["deny"]),
-        "a denial lacks its reason or type",
-    )
-    check(len(rows(found)) == 3, "the rows that were there are gone")
-    again = run(root, *words, "--retry-bad", "--again")
-    check(re.search("^crash at ", again.stderr, re.MULTILINE), "--retry-bad did not try again")
-
-    # A time of a variant that turns out to be bad later leaves the table.
-    later = make_root("later", ["right", "late"])
-    table = os.path.join(later, "t.json")
-    with open(table, "w", encoding="utf-8") as file:
-        json.dump(
-            {
-                **found,
-                "deny": [],
-                "groups": [
-                    {
-                        "type": {"dtype": "f32"},
-                        "axes": ["rows", "columns"],
-                        "rows": [
-                            {"at": [1, 1], "times_us": {"late": 1.0}},
-                            {"at": [2, 2], "times_us": {"late": 1.0, "right": 2.0}},
-                        ],
-                    }
-                ],
-            },
-            file,
-        )
-    done = run(later, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE)
-    check(rows(read_table(table)).keys() == {(2, 2), (3, 40)}, f"rows: {list(rows(read_table(table)))}")
-    check("late was removed from 2 rows" in done.stderr, done.stderr)
-
-
-def test_right_at_first():
-    # Kernels with state and races are right once. None of them may win, and the reason says when it showed.
-    root = make_root("right_at_first", ["fading", "right", "blinking"])
-    table = os.path.join(root, "t.json")
-    done = run(root, "softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--deny")
-    found = read_table(table)
-    for at, row in rows(found).items():
-        check(set(row["times_us"]) == {"right"}, f"{at} has times of {list(row['times_us'])}")
-    for name in ["fading", "blinking"]:
-        check(
-            re.search(rf"^{name} at .*: right before it was timed, wrong results afterwards: out: ", done.stderr, re.MULTILINE),
-            f"no line says that '{name}' was right only at first:\n{done.stderr}",
-        )
-    check({each["variant"] for each in found["deny"]} == {"fading", "blinking"}, f"denied: {found.get('deny')}")
-
-
-def test_right_on_usual_calls():
-    # Kernels that are right for dense rows of moderate values at the default scale, on memory full of NaN. None may win.
-    bad = {
-        "reading_poison": r"\(results held finite numbers before the run\)",
-        "naive": r"with values up to 1000, rows apart, options off defaults: out: .* is NaN where",
-        "dense": r"with values up to 1000, rows apart, options off defaults: out: ",
-        "unscaled": r"options off defaults: out: ",
-        "rarely": r"out: \d+ of \d+ compared values are wrong",
-        "underrun": r"writes before the beginning of a tensor of \d+ bytes, 1 bytes before it",
-    }
-    root = make_root("right_on_usual_calls", [*bad, "right"])
-    table = os.path.join(root, "t.json")
-    done = run(root, "softmax", "dtype=f32", "rows=3,8,11", "columns=40,77", "-o", table, *LOOSE, "--deny")
-    found = read_table(table)
-    check(len(rows(found)) == 6, f"rows: {list(rows(found))}")
-    for at, row in rows(found).items():
-        check(set(row["times_us"]) == {"right"}, f"{at} has times of {list(row['times_us'])}")
-    for name, reason in bad.items():
-        check(
-            re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE), f"no line says why '{name}' lost:\n{done.stderr}"
-        )
-
-
-def test_right_on_usual_calls_of_others():
-    # The same of other operators: strides, options, values that overflow a plain form, and addresses.
-    reasons = {
-        "dense": "rows apart",
-        "options": "options off defaults",
-        "overflow": "with values up to",
-        "aligned": "unaligned",
-    }
-    for operator, (_, _, words, faults) in cases.FAULTY.items():
-        root = cases.make_faulty_root(os.path.join(FOLDER, "usual_" + operator), FAULTY_KERNELS, operator, [*faults, "right"])
-        table = os.path.join(root, "t.json")
-        done = run(root, operator, "dtype=f32", *words, "-o", table, *LOOSE)
-        check(rows(read_table(table)), f"{operator}: no rows")
-        for at, row in rows(read_table(table)).items():
-            check(set(row["times_us"]) == {"right"}, f"{operator} at {at} has times of {list(row['times_us'])}")
-        for name in faults:
-            check(
-                re.search(
-                    rf"^{name} at .*: right before it was timed, wrong results afterwards: .*{reasons[name]}.*: ",
-                    done.stderr,
-                    re.MULTILINE,
-                ),
-                f"{operator}: no line says why '{name}' lost:\n{done.stderr}",
-            )
-
-
-def test_process_state():
-    # What a kernel changes about its process costs itself its place, and no other one.
-    bad = {
-        "limiting": r"changes the state of its process: RLIMIT_FSIZE was \S+, now 0",
-        "blocking": r"changes the state of its process: the mask of blocked signals was \w+, now \w+",
-        "moving": r"changes the state of its process: the working folder was /\S+, now /",
-        "arming": r"changes the state of its process: ITIMER_REAL was stopped, now running",
-        "late_crash": r"a thread that it left running: it died of signal 6 \(SIGABRT\)",
-        "late_change": r"a thread that it left running changes the state of its process: the umask was \d+, now 0777",
-    }
-    for extra in [[], ["slow"]]:
-        root = make_root("process_state" + "".join(extra), [*bad, "right", *extra])
-        table = os.path.join(root, "t.json")
-        done = run(root, "softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--deny")
-        found = read_table(table)
-        for at, row in rows(found).items():
-            check(set(row["times_us"]) == {"right", *extra}, f"{at} has times of {list(row['times_us'])}")
-        check({each["variant"] for each in found.get("deny", [])} == set(bad), f"denied: {found.get('deny')}")
-        for name, reason in bad.items():
-            check(
-                re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE),
-                f"no line says why '{name}' lost:\n{done.stderr}",
-            )
-
-
-def check_run(*words, status):
-    done = subprocess.run([TOOL, "check", "--run", *words], capture_output=True, text=True, timeout=120, check=False)
-    check(
-        done.returncode == status,
-        f"check --run {words}: exit status {done.returncode}, expected {status}\n{done.stdout}{done.stderr}",
-    )
-    return done.stdout + done.stderr
-
-
-def test_check_run():
-    # The same judging without a table: of a root, a folder and a manifest by itself, wherever it lies.
-    good = make_root("run_good", ["right", "slow"])
-    said = check_run(good, status=0)
-    check("2 variants were run, 0 of them are faulty; 0 were not run" in said, said)
-    check("0 errors" in said, said)
-    bad = {
-        "naive": r"with values up to 1000, rows apart, options off defaults: out: .* is NaN where",
-        "off": "out: ",
-        "crash": r"died of signal 11",
-        "rarely": "out: ",
-        "underrun": "writes before the beginning of a tensor",
-        "limiting": "RLIMIT_FSIZE",
-        "late_crash": r"died of signal 6",
-        "hang": "no answer within 3 s",
-    }
-    root = make_root("run_bad", [*bad, "right"])
-    manifest = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
-    for path in [root, os.path.dirname(manifest), manifest]:
-        said = check_run(path, "--limit", "3s", status=2)
-        for name, reason in bad.items():
-            lines = re.findall(
-                rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; fix its kernel", said, re.MULTILINE
-            )
-            check(len(lines) == 1, f"{path}: {len(lines)} lines say what is wrong with '{name}':\n{said}")
-        check("9 variants were run, 8 of them are faulty; 0 were not run" in said, said)
-        check("'right'" not in said, said)
-    renamed = os.path.join(FOLDER, "run_renamed")
-    os.makedirs(renamed)
-    for name in os.listdir(os.path.dirname(manifest)):
-        os.link(
-            os.path.join(os.path.dirname(manifest), name),
-            os.path.join(renamed, "mine.json" if name == "manifest.json" else name),
-        )
-    said = check_run(os.path.join(renamed, "mine.json"), "--at", "rows=5", "--at", "columns=33", "--limit", "3s", status=2)
-    check(re.search(r"mine.json: variant 'naive', run at dtype=f32 rows=5 columns=33, ", said), said)
-    done = subprocess.run([TOOL, "--json", "check", "--run", good], capture_output=True, text=True, timeout=60, check=False)
-    check(json.loads(done.stdout)["run"] == {"judged": 2, "faulty": 0, "not_run": 0}, done.stdout)
-    for operator, (_, _, words, faults) in cases.FAULTY.items():
-        root = cases.make_faulty_root(os.path.join(FOLDER, "run_" + operator), FAULTY_KERNELS, operator, [*faults, "right"])
-        given = [part for word in words for part in ("--at", word)] if operator == "rotary" else []
-        said = check_run(root, *given, status=2)
-        check(f"{len(faults) + 1} variants were run, {len(faults)} of them are faulty; 0 were not run" in said, said)
-        check("'right'" not in said, said)
-    # What cannot be run is said, and does not look right.
-    picky = make_root("run_picky", ["right"])
-    path = os.path.join(picky, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
-    held = read_json(path)
-    held["variants"][0]["requires"] = ["columns == 12345"]
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(held, file)
-    said = check_run(picky, "--strict", status=1)
-    check(
-        "variant 'right' was not run: it serves no problem that was tried; name one that it serves with --at axis=value"
-        in said,
-        said,
-    )
-    said = check_run(picky, "--at", "rows=2", "--at", "columns=12345", status=0)
-    check("1 variants were run, 0 of them are faulty; 0 were not run" in said, said)
-
-
-def test_bad_neighbour():
-    # What one variant does to its process costs no other one.
-    root = make_root("bad_neighbour", ["spoiling", "stumbling", "flushing", "delicate", "right"])
-    table = os.path.join(root, "t.json")
-    done = run(root, "softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--deny")
-    found = read_table(table)
-    check(
-        "deny" not in found and not re.search(r"^\w+ at ", done.stderr, re.MULTILINE),
-        f"condemned for a neighbour: {done.stderr}",
-    )
-    for at, row in rows(found).items():
-        check(len(row["times_us"]) == 5, f"{at} has times of {list(row['times_us'])}")
-
-
-def shared_memory():
-    with open("/proc/meminfo", encoding="utf-8") as file:
-        return int(re.search(r"^Shmem: *(\d+) kB", file.read(), re.MULTILINE)[1]) << 10
-
-
-def test_worker_and_its_children():
-    # However much a kernel prints, little of it is kept.
-    root = make_root("flooding", ["flooding", "right"])
-    table = os.path.join(root, "t.json")
-    before = shared_memory()
-    with subprocess.Popen(
-        command(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE, "--limit", "2s"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        most = 0
-        while process.poll() is None:
-            with open(f"/proc/{process.pid}/statm", encoding="utf-8") as file:
-                resident = int((file.read().split() + ["0", "0"])[1]) * os.sysconf("SC_PAGE_SIZE")
-            most = max(most, shared_memory() - before, resident)
-            time.sleep(0.02)
-        said = process.stderr.read()
-    check(most < 300 << 20, f"what a kernel prints takes {most >> 20} MB")
-    check("flooding at " in said and "no answer within 2 s; it was killed; it said: a line of " in said, said)
-    check(set(rows(read_table(table))[3, 40]["times_us"]) == {"right"}, "a row of a kernel that floods")
-
-    # An unfinished last line does not hide the whole one before it.
-    root = make_root("unfinished", ["unfinished", "right"])
-    done = run(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", os.path.join(root, "t.json"), *LOOSE)
-    check("; it said: the reason / at b\n" in done.stderr, done.stderr)
-
-    # What kernels start ends with their worker, and does not hide that it is dead.
-    for name, reason in [("lingering", None), ("parting", r"died of signal 6 \(SIGABRT\)")]:
-        root = make_root(name, [name, "right"])
-        table = os.path.join(root, "t.json")
-        begin = time.monotonic()
-        done = run(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE, "--limit", "60s")
-        check(time.monotonic() - begin < 30, f"'{name}' took {time.monotonic() - begin:.0f} s")
-        leftover = [words for words in map(command_line, os.listdir("/proc")) if root in words]
-        check(not leftover, f"'{name}' leaves processes behind: {leftover}")
-        check(reason is None or re.search(rf"^{name} at .*{reason}", done.stderr, re.MULTILINE), done.stderr)
-
-
-def test_nothing_right():
-    root = make_root("nothing_right", ["off", "crash"])
-    table = os.path.join(root, "t.json")
-    done = run(root, "softmax", "dtype=f32", "rows=3", "columns=40", "-o", table, *LOOSE, status=2)
-    check("none of its 2 variants could be measured" in done.stdout, done.stdout)
-    check(not os.path.exists(table) or not rows(read_table(table)), "a row without a right variant")
 
 
 def test_stopping():
@@ -445,8 +107,7 @@ def test_stopping():
 
 
 def test_budget():
-    root = make_root("budget", ["slow"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("budget", ["slow"])
     begin = time.monotonic()
     done = run(root, "softmax", "dtype=f32", "rows=1..300+1", "columns=16", "-o", table, *LOOSE, "--budget", "4s")
     took = time.monotonic() - begin
@@ -460,22 +121,10 @@ def test_budget():
     check(len(found) < 6 or max(gaps) < 5, f"rows {found} leave gaps")
 
     # A kernel that hangs does not outlast the budget either.
-    root = make_root("budget_hang", ["hang", "right"])
+    root, table = make_root_and_table("budget_hang", ["hang", "right"])
     begin = time.monotonic()
-    run(
-        root,
-        "softmax",
-        "dtype=f32",
-        "rows=4",
-        "columns=16",
-        "-o",
-        os.path.join(root, "t.json"),
-        *LOOSE,
-        "--budget",
-        "1s",
-        "--limit",
-        "100s",
-    )
+    words = ["softmax", "dtype=f32", "rows=4", "columns=16", "-o", table, *LOOSE]
+    run(root, *words, "--budget", "1s", "--limit", "100s")
     check(time.monotonic() - begin < 12, "a hang outlasts the budget")
 
 
@@ -484,27 +133,13 @@ def test_budget_of_several():
     root = make_root("budget_several", ["slow"])
     recording = os.path.join(root, "record.jsonl")
     lines = [
-        {
-            "operator": "softmax",
-            "device": "x",
-            "count": 1000000,
-            "problem": {"dtype": "f32", "alignment": "16", "rows": n, "columns": 16},
-        }
+        dict(operator="softmax", device="x", count=1000000, problem=dict(dtype="f32", alignment="16", rows=n, columns=16))
         for n in range(1, 200)
     ]
     seldom = {
         "rms_norm": {"dtype": "f32", "with_gamma": True, "rows": 4, "columns": 16},
         "gated_activation": {"dtype": "f32", "function": "gelu_tanh", "packed": False, "rows": 4, "columns": 16},
-        "attention_forward": {
-            "dtype": "f32",
-            "mask": "none",
-            "head_dim": 16,
-            "batch": 1,
-            "heads": 2,
-            "heads_kv": 2,
-            "seqlen_q": 3,
-            "seqlen_k": 3,
-        },
+        "attention_forward": dict(dtype="f32", mask="none", head_dim=16, batch=1, heads=2, heads_kv=2, seqlen_q=3, seqlen_k=3),
     }
     for operator, problem in seldom.items():
         cases.make_faulty_root(root, FAULTY_KERNELS, operator, ["right"])
@@ -517,17 +152,12 @@ def test_budget_of_several():
     done = run(root, "--problems", recording, "-o", out, *LOOSE, "--budget", "24s")
     check(time.monotonic() - begin < 40, f"a budget of 24 s took {time.monotonic() - begin:.1f} s")
     for operator in [*seldom, "softmax"]:
-        tables = (
-            [os.path.join(out, operator, each) for each in os.listdir(os.path.join(out, operator)) if each.endswith(".json")]
-            if os.path.isdir(os.path.join(out, operator))
-            else []
-        )
+        tables = glob.glob(os.path.join(out, operator, "*.json"))
         check(tables and rows(read_table(tables[0])), f"{operator} was not begun:\n{done.stdout}")
 
 
 def test_shards():
-    root = make_root("shards", ["right"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("shards", ["right"])
     grid = ["softmax", "dtype=f32", "rows=1..10+1", "columns=8,16", "-o", table, *LOOSE]
     every = {(n, m) for n in range(1, 11) for m in (8, 16)}
     for rank, size in [
@@ -562,8 +192,7 @@ def test_shards():
 
 
 def test_several_workers():
-    root = make_root("several", ["slow", "right", "late"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("several", ["slow", "right", "late"])
     done = run(root, "softmax", "dtype=f32", "rows=1..12+1", "columns=16", "-o", table, *LOOSE, "--devices", "host,host,host")
     check(len(rows(read_table(table))) == 12, f"rows {list(rows(read_table(table)))}")
     check("(3 of them): 12 problems" in done.stderr, done.stderr.splitlines()[0])
@@ -575,15 +204,13 @@ def test_several_workers():
 
 
 def test_refresh():
-    root = make_root("refresh", ["right", "slow"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("refresh", ["right", "slow"])
     run(root, "softmax", "dtype=f32", "rows=2,4,8", "columns=16", "-o", table, *LOOSE)
     old = read_table(table)
     for row in old["groups"][0]["rows"]:
         row["times_us"] = {"gone": 1.0, "right": 12345.0}
     old["pin"] = [{"variant": "right", "reason": "by hand"}]
-    with open(table, "w", encoding="utf-8") as file:
-        json.dump(old, file)
+    write_json(table, old)
     run(root, "--refresh", table, *LOOSE)
     new = read_table(table)
     check(rows(new).keys() == rows(old).keys(), "a refresh changes the rows")
@@ -597,26 +224,11 @@ def test_refresh():
 
 def test_measured():
     # Each row keeps the word of how it was measured, though several commands measured the table.
-    root = make_root("measured", ["right", "slow"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("measured", ["right", "slow"])
 
     def tune(rows_of, samples, *words):
-        run(
-            root,
-            "softmax",
-            "dtype=f32",
-            f"rows={rows_of}",
-            "columns=16",
-            "-o",
-            table,
-            "--confidence",
-            "50%",
-            "--drift",
-            "90%",
-            "--samples",
-            str(samples),
-            *words,
-        )
+        limits = ["--confidence", "50%", "--drift", "90%", "--samples", str(samples)]
+        run(root, "softmax", "dtype=f32", f"rows={rows_of}", "columns=16", "-o", table, *limits, *words)
         return read_table(table)["measured"]
 
     first = tune("2,4", 6)
@@ -683,8 +295,7 @@ def test_axes_that_files_add():
     manifest["variants"][0]["requires"] = ["x_stride_row == columns"]
     manifest["variants"][1]["requires"] = ["x_stride_row > 4 * columns"]
     manifest["variants"].append({**manifest["variants"][1], "id": "any", "requires": []})
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(manifest, file)
+    write_json(path, manifest)
     table = os.path.join(FOLDER, "conditions.json")
     run(root, "softmax", "dtype=f32", "rows=8", "columns=64,128", "-o", table, *LOOSE)
     found = read_table(table)
@@ -702,18 +313,8 @@ def test_axes_that_files_add():
     before = read_json(table)
     run(root, "softmax", "dtype=f32", "rows=8", "columns=64,128", "-o", table, *LOOSE)
     check(rows(read_json(table)) == rows(before), "the rows are kept")
-    done = run(
-        root,
-        "softmax",
-        "dtype=f32",
-        "rows=8",
-        "columns=64",
-        "x_stride_row==columns=false",
-        "-o",
-        os.path.join(FOLDER, "other.json"),
-        *LOOSE,
-        status=2,
-    )
+    words = ["softmax", "dtype=f32", "rows=8", "columns=64", "x_stride_row==columns=false"]
+    done = run(root, *words, "-o", os.path.join(FOLDER, "other.json"), *LOOSE, status=2)
     check(
         "the tuner's calls have x_stride_row==columns=true where false is asked for" in done.stdout + done.stderr,
         f"a layout that is not made: {done.stdout}{done.stderr}",
@@ -767,20 +368,8 @@ def test_implied_axes():
     # A type has what it implies, in the table as in the tuner: the table is read again, and continued.
     root = cases.make_faulty_root(os.path.join(FOLDER, "implied"), FAULTY_KERNELS, "attention_forward", ["right"])
     table = os.path.join(root, "t.json")
-    words = [
-        "attention_forward",
-        "dtype=f32",
-        "mask=none",
-        "head_dim=16",
-        "batch=1",
-        "heads=2",
-        "heads_kv=2",
-        "seqlen_q=3",
-        "seqlen_k=3",
-        "-o",
-        table,
-        *LOOSE,
-    ]
+    sizes = ["head_dim=16", "batch=1", "heads=2", "heads_kv=2", "seqlen_q=3", "seqlen_k=3"]
+    words = ["attention_forward", "dtype=f32", "mask=none", *sizes, "-o", table, *LOOSE]
     run(root, *words)
     group = read_table(table)["groups"][0]
     check(group["type"].get("kv_dtype") == "f32" and "kv_dtype" not in group["measured_with"], group)
@@ -790,8 +379,7 @@ def test_implied_axes():
 
 def test_conditions_of_measuring():
     # What times were taken under is said in the table, and makes them others' times.
-    root = make_root("under", ["right", "slow"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("under", ["right", "slow"])
     grid = ["softmax", "dtype=f32", "rows=2,4", "columns=16", "-o", table, *LOOSE]
     run(root, *grid)
     usual = read_table(table)["measured"]
@@ -809,8 +397,7 @@ def test_conditions_of_measuring():
 
 def test_checks_once():
     # A kernel that was right at its type's first problem is not checked at the others, and the table says so.
-    root = make_root("checks", ["right", "slow", "off"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("checks", ["right", "slow", "off"])
     grid = ["softmax", "dtype=f32", "rows=2,4,8", "columns=16", "-o", table, *LOOSE]
     done = run(root, *grid, "--checks", "first")
     found = read_table(table)
@@ -825,8 +412,7 @@ def test_checks_once():
 
 def test_rebuilt_kernels():
     # Only rows of rebuilt kernels are measured again, and rows are as old as their oldest time.
-    root = make_root("rebuilt", ["right", "slow"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("rebuilt", ["right", "slow"])
     run(root, "softmax", "dtype=f32", "rows=2,4,8", "columns=16", "-o", table, *LOOSE)
     old = read_table(table)
     blobs = dict(old["groups"][0]["blobs"])
@@ -837,8 +423,7 @@ def test_rebuilt_kernels():
         group["blobs"]["slow"] = "0123456789abcdef"
         for row in group["rows"]:
             row["times_us"] = {"right": 7777.0, "slow": 8888.0} if row["at"] != [4, 16] else {"right": 7777.0}
-        with open(table, "w", encoding="utf-8") as file:
-            json.dump(document, file)
+        write_json(table, document)
 
     spoil()
     run(root, "softmax", "dtype=f32", "rows=6", "columns=16", "-o", table, *LOOSE)
@@ -873,8 +458,7 @@ def test_progress_in_a_log():
 
 
 def test_messages():
-    root = make_root("messages", ["right"])
-    table = os.path.join(root, "t.json")
+    root, table = make_root_and_table("messages", ["right"])
     cases = [
         (["softmax", "rows=1"], "--output: name the table to write"),
         (["softmax", "-o", table], "nothing to measure: name axes and values"),
@@ -911,16 +495,15 @@ def test_messages():
     done = run(root, "softmax", "dtype=f16", "rows=1", "columns=8", "-o", table, "--devices", "host", status=2)
     check("no variant may serve it" in done.stdout, done.stdout)
     other = os.path.join(root, "other.json")
-    with open(other, "w", encoding="utf-8") as file:
-        json.dump(
-            {
-                "schema": "switchyard.table/1",
-                "operator": "softmax",
-                "device": {"backend": "host", "arch": "x", "name": "Another"},
-                "groups": [],
-            },
-            file,
-        )
+    write_json(
+        other,
+        {
+            "schema": "switchyard.table/1",
+            "operator": "softmax",
+            "device": {"backend": "host", "arch": "x", "name": "Another"},
+            "groups": [],
+        },
+    )
     done = run(root, "softmax", "dtype=f32", "rows=1", "columns=8", "-o", other, "--devices", "host", status=64)
     check("was measured on Another, and this is" in done.stderr and "--again" in done.stderr, done.stderr)
     done = run(root, "softmax", "dtype=f32", "rows=1", "columns=8", "-o", "/nowhere/t.json", status=2)
