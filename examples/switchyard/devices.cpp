@@ -64,16 +64,15 @@ struct slice_size {
   return out;
 }
 
-/// What NVIDIA gives a slice of a card. A card of 132 multiprocessors has seven slices of 16 or more, and of
-/// three it takes all that half of the card has left.
+/// The multiprocessors of a MIG slice. A card of 132 multiprocessors has seven slices of at least 16; a slice
+/// of three sevenths gets what remains of its half of the card.
 [[nodiscard]] std::int64_t multiprocessors_of(const slice_size& slice, std::int64_t whole) {
   if (slice.slices == 7) return whole;
   if (whole == 132) return slice.slices == 3 ? 60 : 16 * slice.slices;
   return whole / 7 / 2 * 2 * slice.slices;
 }
 
-/// A MIG slice of a card that is known, by the name that its driver gives it: "NVIDIA H100 80GB HBM3 MIG
-/// 3g.40gb".
+/// A MIG slice of a known card, by the driver's name for it: "NVIDIA H100 80GB HBM3 MIG 3g.40gb".
 [[nodiscard]] std::optional<known_device> find_slice(const std::vector<known_device>& known,
                                                      const std::string& name) {
   const std::size_t mig = lower(name).find(" mig ");

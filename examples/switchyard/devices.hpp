@@ -18,8 +18,8 @@ struct known_device {
 /// The current device first, then the CPU, then each that a table names, once.
 [[nodiscard]] std::vector<known_device> known_devices(switchyard::catalog& catalog);
 
-/// A device by its name, in any case, by a part of it that only one has, or as "backend:arch" for one that
-/// need not exist; empty means the current one. `attributes` are "name=value" and override what is known.
+/// Finds a device by its name or a unique part of it, ignoring case, or invents one for "backend:arch". Empty
+/// means the current device. `attributes` ("name=value") override known values.
 /// Throws usage_error.
 [[nodiscard]] known_device require_device(switchyard::catalog& catalog, const std::string& name,
                                           const std::vector<std::string>& attributes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// switchyard fingerprint: a hash of what decides on a device, for hosts that must choose alike.
+// switchyard fingerprint: a hash of everything that influences choices on a device, for hosts that must
+// choose alike.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -31,7 +32,7 @@ struct fingerprint_arguments {
   std::vector<std::string> others;
 };
 
-/// The operators of a command line; all that have manifests where it names none.
+/// The operators of a command line; all with manifests if it names none.
 [[nodiscard]] std::vector<const sy::operator_description*> wanted_operators(
     const std::vector<std::string>& names, const sy::catalog& catalog) {
   std::vector<const sy::operator_description*> out;

@@ -14,15 +14,15 @@
 
 namespace tool {
 
-/// Rules for a device that no kernels are installed for: the variants are those that its tables name. Of
-/// their conditions nothing is known. `force`: SWITCHYARD_FORCE's part for the operator. Null where no table
-/// names any.
+/// A selector for a device that no kernels are installed for. Its variants are those that tables name; their
+/// conditions are unknown. `force`: SWITCHYARD_FORCE's part for the operator. Null if no table names a
+/// variant.
 [[nodiscard]] std::shared_ptr<const switchyard::selector> rules_of_tables(
     switchyard::catalog& catalog, const switchyard::operator_description& op,
     const switchyard::device_properties& device, const std::string& force);
 
-/// Why each candidate that may serve a problem cannot be loaded, by index: a blob that is not there, or not
-/// the one that its manifest pins. Empty where it can, as far as its files tell.
+/// For each candidate, by index, why it cannot be loaded: its blob is missing or is not the one that the
+/// manifest pins. Empty if the files show no obstacle.
 [[nodiscard]] std::vector<std::string> find_missing_blobs(const switchyard::selector& rules,
                                                           switchyard::problem_view problem);
 

@@ -66,7 +66,7 @@ class filter {
   [[nodiscard]] bool takes(const sy::variant& variant) const {
     return variant.id.find(arguments_.variant) != std::string::npos && takes(variant.type);
   }
-  /// Whether a variant or a group of this type can serve what is asked for.
+  /// Whether a variant or group of this type matches the filters.
   [[nodiscard]] bool takes(const std::vector<sy::axis_value>& type) const {
     return std::none_of(types_.begin(), types_.end(), [&type](const axis_word& wanted) {
       return std::any_of(type.begin(), type.end(), [&wanted](const sy::axis_value& has) {
@@ -74,7 +74,7 @@ class filter {
       });
     });
   }
-  /// Whether variants are asked for one by one.
+  /// Whether individual variants are requested.
   [[nodiscard]] bool detailed() const {
     return arguments_.variants || !arguments_.variant.empty() || !types_.empty();
   }
@@ -176,7 +176,7 @@ class filter {
   return out;
 }
 
-/// False when nothing is installed for it.
+/// Returns false if nothing is installed for the operator.
 [[nodiscard]] bool print_operator(sy::catalog& catalog, const known_operator& known,
                                   const list_arguments& arguments) {
   const sy::operator_description& op = *known.description;

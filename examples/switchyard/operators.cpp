@@ -32,8 +32,8 @@ namespace {
 /// An operator that a program describes.
 [[nodiscard]] known_operator know(const sy::operator_description& description) {
   known_operator out{&description, {description.axis_defaults.begin(), description.axis_defaults.end()}};
-  // Pointers as an allocator gives them, and rows one after the other; an operator without the axis has no
-  // use for it.
+  // Pointers as allocators return them, and rows without gaps. An operator without such an axis ignores the
+  // entry.
   for (const sy::axis_default axis :
        {sy::axis_default{"alignment", "16"}, {"dense", "true"}, {"gamma_dtype", "=dtype"}}) {
     out.defaults.push_back(axis);

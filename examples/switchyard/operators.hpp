@@ -24,27 +24,26 @@ struct known_operator {
 
 [[nodiscard]] const std::vector<known_operator>& known_operators();
 
-/// Adds operators of a program's own. One with the name of another takes its place.
+/// Adds a program's own operators. An operator replaces one of the same name.
 void add_operators(std::span<const switchyard::tool::own_operator> own);
 
 /// Adds an operator that `describe` exported. Throws file_error.
 void add_described(const std::string& path);
 
-/// Learns what the files of the search path say of an operator that nothing describes. Null where there are
-/// none.
+/// Derives an operator that nothing describes from the files of the search path. Null if there are none.
 const known_operator* learn_installed(const std::vector<std::string>& roots, const std::string& name);
 
-/// The operator with this name, learned from the search path if need be. Throws usage_error.
+/// The operator with this name, if necessary derived from the search path. Throws usage_error.
 [[nodiscard]] const known_operator& require_operator(std::string_view name,
                                                      const std::vector<std::string>& roots);
 
-/// Null for a name that is none.
+/// Null if no operator has this name.
 [[nodiscard]] const known_operator* find_operator(std::string_view name);
 
-/// The operator that a manifest or a table is of. One that no type describes is learned from the file.
+/// The operator of a manifest or table, if necessary derived from the file.
 [[nodiscard]] const known_operator& operator_of(const std::string& name, const nlohmann::json& file);
 
-/// Throws usage_error, with a suggestion, for a name that is none.
+/// Throws usage_error with a suggestion if no operator has this name.
 [[nodiscard]] const known_operator& require_operator(std::string_view name);
 
 /// "operator 'x' is not known to this program; did you mean 'y'? It knows ..."
@@ -56,13 +55,13 @@ const known_operator* learn_installed(const std::vector<std::string>& roots, con
 /// A value of an axis from text. Throws usage_error.
 [[nodiscard]] std::int64_t require_value(const switchyard::axis_description& axis, std::string_view text);
 
-/// Gives the axes that are not given the operator's defaults: flags and enumerations their first value. What
-/// has none is returned, by name; `assumed` (may be null) gets "axis=value" of the others.
+/// Sets omitted axes to the operator's defaults, or flags and enumerations to their first value. Returns the
+/// names of axes without a default; `assumed` (may be null) gets "axis=value" of the others.
 [[nodiscard]] std::string fill_defaults(const known_operator& known, std::vector<std::int64_t>& values,
                                         const std::vector<bool>& given,
                                         std::vector<std::string>* assumed = nullptr);
 
-/// "axis=value" taken apart. Throws usage_error.
+/// The parts of "axis=value". Throws usage_error.
 struct axis_word {
   std::uint32_t axis;
   std::int64_t value;

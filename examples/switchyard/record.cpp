@@ -46,7 +46,7 @@ class collector {
  public:
   explicit collector(const record_arguments& arguments) : arguments_{arguments} {}
 
-  /// Reads a file, or says that an earlier argument is the same one: its calls would be counted twice.
+  /// Reads a file. Skips one that an earlier argument names, whose calls would count twice.
   void read(const std::string& path) {
     struct stat status {};
     if (stat(path.c_str(), &status) == 0) {
@@ -82,7 +82,7 @@ class collector {
       add(parse_record_line(text));
       return;
     } catch (const bad_line& problem) {
-      // A process that was killed leaves a part of a line, and the next one of the same file writes on there.
+      // A killed process leaves an incomplete line, and the next process with the same file appends to it.
       constexpr std::string_view beginning = R"({"operator":)";
       const std::size_t fresh = text.rfind(beginning);
       if (fresh != std::string_view::npos && fresh > 0) {
@@ -90,7 +90,7 @@ class collector {
           add(parse_record_line(text.substr(fresh)));
           ++torn_;
           return;
-        } catch (const bad_line&) {  // both parts are broken: said of the whole below
+        } catch (const bad_line&) {  // both parts are broken: reported for the whole line below
         }
       }
       if (unfinished) {

@@ -25,7 +25,7 @@ void check_axis(const sy::operator_description& op, const std::string& name,
                 const nlohmann::ordered_json& value) {
   try {
     const sy::axis_description& axis = op.axes[require_axis(op, name)];
-    // What has no name, an enumerator of a newer engine say, is recorded as its number.
+    // A value without a name, such as a newer engine's enumerator, is recorded as a number.
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     static_cast<void>(require_value(axis, text));
   } catch (const usage_error& problem) {

@@ -36,7 +36,7 @@ class bad_line : public std::runtime_error {
 /// Reads a line of any bytes. Throws bad_line.
 [[nodiscard]] record_line parse_record_line(std::string_view text);
 
-/// Parses a line for either JSON type; throws bad_line where it is no JSON object, or not one alone.
+/// Parses a line into either JSON type. Throws bad_line unless the line is exactly one JSON object.
 template <class Json>
 [[nodiscard]] Json parse_json_object(std::string_view text);
 extern template nlohmann::json parse_json_object(std::string_view text);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tool's command line: its options, its commands, and what it says of a command line that it does not
-// take.
+// The tool's command line: options, commands, and messages for invalid command lines.
 #include <array>
 #include <cstdio>
 #include <exception>
@@ -81,8 +80,7 @@ constexpr std::array<example, 15> examples{{
   return out;
 }
 
-/// The first word that should be a command; empty where there is none. Options that take a value are passed
-/// by.
+/// The first word that should be a command, past options and their values; empty if there is none.
 [[nodiscard]] std::string_view command_word(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word{argv[i]};
@@ -95,7 +93,7 @@ constexpr std::array<example, 15> examples{{
   return {};
 }
 
-/// Throws usage_error for a command that there is none of.
+/// Throws usage_error if there is no such command.
 void require_command(const CLI::App& app, std::string_view word) {
   if (word.empty()) return;
   std::vector<std::string> names;

@@ -24,8 +24,8 @@
 
 namespace tool {
 
-/// An error costs the entry or the file at run time, a warning is most likely not meant, a note is good to
-/// know.
+/// An error: the entry or file is ignored at run time. A warning: probably a mistake. A note: for
+/// information.
 enum class severity { error, warning, note };
 
 struct finding {
@@ -43,7 +43,7 @@ class report {
   void add(severity level, switchyard::error_code code, std::string file, std::string message) {
     add({level, static_cast<int>(code), std::move(file), std::move(message)});
   }
-  /// Takes a message of the library, "[switchyard.107] file: ...", apart.
+  /// Splits a message of the library, "[switchyard.107] file: ...".
   void add_message(severity level, const std::string& file, std::string message) {
     finding found{level, 0, file, std::move(message)};
     constexpr std::string_view prefix = "[switchyard.";
@@ -72,11 +72,10 @@ class report {
   std::vector<finding> findings_;
 };
 
-/// What is wrong in several places of a file in the same way: said once, for the first place, with how many
-/// more there are.
+/// Findings of one kind in several places of a file, reported once: the first place, and how many more.
 class folded_findings {
  public:
-  /// `kind` is equal for places that are wrong in the same way.
+  /// Findings with the same `kind` are folded.
   void add(const std::string& kind, std::string message) {
     const auto [at, is_new] = places_.try_emplace(kind, all_.size());
     if (is_new) {
@@ -86,7 +85,7 @@ class folded_findings {
     }
   }
 
-  /// Calls `visit(message)` for each.
+  /// Calls `visit(message)` for each kind.
   template <class Visit>
   void visit(const Visit& visit) {
     for (one& entry : all_) {
@@ -122,16 +121,16 @@ struct checked_files {
   std::size_t tables = 0;
 };
 
-/// Reads one file, whatever it is, and reports what is wrong in it.
+/// Reads a manifest or table, and reports what is wrong in it.
 void check_file(const std::string& path, report& out, checked_files& files);
 
 /// Reports what is wrong between the files: reachability, rows, ids.
 void check_together(const known_operator& known, const operator_files& files, report& out);
 
-/// Reports rows that several tables of one device have with different winners, and which table decides.
+/// Reports rows for which tables of one device have different winners, and which table decides.
 void check_repeated_rows(const known_operator& known, const operator_files& files, report& out);
 
-/// Reports tables that state a date in the future as that of their measurement.
+/// Reports tables whose measurement date is in the future.
 void check_dates(const operator_files& files, report& out);
 
 /// Reports the libraries and symbols that a shared object needs and this machine does not have. Nothing is

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks tables against each other: rows of the same sizes for the same device, whose winners differ. One of
-// the files decides, and whoever measured the other may not expect that.
+// Finds rows of the same sizes and device in several tables whose winners differ. Only one of the files
+// decides, which may be unexpected.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -34,8 +34,8 @@ struct placed_row {
   }
 };
 
-/// What rows have in common of which one takes the place of the others, besides their sizes. Overlays are
-/// named to win over tables, so a file where a root has its tables is compared with its like alone.
+/// What rows that replace each other have in common besides their sizes. Overlays are meant to win over
+/// tables, so a table of a root is compared with tables of roots alone.
 [[nodiscard]] std::string kind_of(const sy::table& from, const sy::row_group& group) {
   const fs::path place = fs::absolute(from.path).lexically_normal().parent_path();
   std::string out = place.parent_path().filename() == "tables" ? "table\n" : "overlay\n";
@@ -47,7 +47,7 @@ struct placed_row {
   return out;
 }
 
-/// Which of two tables decides: the end of a sentence about the one that does not.
+/// Why a table decides over another: the end of a sentence about the other.
 [[nodiscard]] std::string describe_order(const sy::table& lost, const sy::table& used) {
   const bool is_decided = sy::comes_before(used, lost);
   if (!is_decided && fs::path{lost.path}.parent_path() != fs::path{used.path}.parent_path())
@@ -55,7 +55,7 @@ struct placed_row {
   return ", which decides: it is " + sy::format_date(used) + ", this file " + sy::why_lost(lost, used);
 }
 
-/// The rows of which one table has another winner than the one that decides.
+/// The rows in which a table has another winner than the table that decides.
 struct differing_rows {
   std::size_t count = 0;
   placed_row used;

@@ -16,7 +16,7 @@ struct run_settings {
   double limit_seconds = 30;
 };
 
-/// What became of the variants that were to run.
+/// How many variants were judged, were faulty, and were not run.
 struct run_counts {
   std::size_t judged = 0;
   std::size_t faulty = 0;

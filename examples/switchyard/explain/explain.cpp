@@ -35,7 +35,7 @@ struct explain_arguments {
   bool all = false;
 };
 
-/// Refuses a condition on arguments that no file names: it decides nothing.
+/// Refuses a condition on arguments that no file names, since it has no effect.
 void require_named(const sy::operator_description& of_files, const sy::operator_description& op,
                    const stated_problem& problem) {
   if (problem.values.size() <= of_files.axes.size()) return;
@@ -47,7 +47,7 @@ void require_named(const sy::operator_description& of_files, const sy::operator_
                     (names.empty() ? std::string{"none"} : sy::text::join(names)) + ")"};
 }
 
-/// Chooses as a dispatcher would, that finds the same files.
+/// Chooses as a dispatcher with the same files would.
 void choose(explained_call& of) {
   const sy::selector& rules = *of.rules;
   std::vector<std::string> missing(rules.candidates.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What `switchyard explain` explains: a choice, what it was made from, and what is said of it.
+// What `switchyard explain` explains: a choice, its inputs, and its description.
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,7 @@ struct stated_problem {
   std::vector<std::string> assumed;  ///< "axis=value" of what the command line left out
 };
 
-/// The problem of a command line. Flags and enumerations left out have their first value; sizes must be
-/// given.
+/// The problem of a command line. Omitted flags and enumerations have their first value; sizes are required.
 [[nodiscard]] stated_problem read_problem(const known_operator& known, const std::vector<std::string>& words);
 
 /// A choice and what it was made from.
@@ -39,13 +38,13 @@ struct explained_call {
   [[nodiscard]] switchyard::problem_view values() const noexcept { return problem.values; }
 };
 
-/// One rule of selection and what came of it.
+/// One rule of selection and its result.
 struct applied_rule {
   std::string name;
   std::string outcome;
 };
 
-/// Every rule of selection, in the order in which they are asked.
+/// Every rule of selection, in the order of evaluation.
 [[nodiscard]] std::vector<applied_rule> trace(const explained_call& of);
 
 struct ranked_candidate {
@@ -57,7 +56,7 @@ struct ranked_candidate {
   switchyard::reason basis = switchyard::reason::none;
 };
 
-/// The candidates, the chosen one first, then by time: those that were compared with it, then the others.
+/// The candidates: the chosen one, those compared with it by time, then the others by time.
 [[nodiscard]] std::vector<ranked_candidate> rank_candidates(const explained_call& of);
 
 /// The chosen variant's launches: kernel, blob, grid, block and shared memory, or what is filled.

@@ -18,7 +18,7 @@ namespace tool {
 
 namespace {
 
-/// What is said where the variants are those that tables name.
+/// The note that the variants are those that tables name.
 constexpr const char* uninstalled_note =
     "no kernels for this device are installed here, so nothing can run. The variants are those that tables "
     "name; their conditions, grids and configurations are in manifests, which are made when kernels are "

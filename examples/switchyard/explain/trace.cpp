@@ -21,7 +21,7 @@ namespace tool {
 
 namespace {
 
-/// "row 3", with its place where that is not the group's first one: tables of one device form one group.
+/// "row 3", with its file unless that is the group's first one: tables of one device form one group.
 [[nodiscard]] std::string name_row(const sy::selector& rules, const sy::indexed_group& group,
                                    std::uint32_t row) {
   const auto& here = group.origins[row];
@@ -40,7 +40,7 @@ namespace {
   });
 }
 
-/// Where a row names a variant first whose time is not the least of those that may serve.
+/// Says so if a row prefers a variant that is not the fastest of those that may serve.
 [[nodiscard]] std::string describe_tie(const explained_call& of, const sy::indexed_group& group,
                                        std::uint32_t row) {
   std::uint32_t first = sy::no_index;
@@ -60,7 +60,7 @@ namespace {
   return {};
 }
 
-/// What a group of rows says to a problem, in words.
+/// What a group of rows decides for a problem, in words.
 [[nodiscard]] std::string ask_group(const explained_call& of, const sy::indexed_group& group) {
   const sy::selector& rules = *of.rules;
   const sy::problem_view problem = of.values();
@@ -98,7 +98,7 @@ namespace {
          " the envelope of " + sy::text::number(group.envelope);
 }
 
-/// ", 34 of its 35 variants are not installed for this device"; empty: all are.
+/// ", 34 of its 35 variants are not installed for this device"; empty if all are installed.
 [[nodiscard]] std::string describe_uninstalled(const sy::indexed_group& group) {
   const auto missing =
       std::count_if(group.named.begin(), group.named.end(),
@@ -122,7 +122,7 @@ void trace_rows(const explained_call& of, std::vector<applied_rule>& out) {
     }
     const auto& origin = group.origins.front();
     std::string outcome = decided ? "not asked" : ask_group(of, group);
-    // An extrapolation decides only when no later group does better, so all are asked.
+    // An extrapolation decides only if no later group does better, so all groups are asked.
     if (!decided && i == chosen.group) {
       outcome += ": decides";
       decided = static_cast<double>(chosen.distance) <= group.envelope;

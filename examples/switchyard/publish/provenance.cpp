@@ -26,7 +26,7 @@ namespace tool {
 
 namespace {
 
-/// What git prints; empty where it fails or is not there.
+/// What git prints; empty if it fails or is not installed.
 [[nodiscard]] std::string git(const std::filesystem::path& folder, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"git", "-C", folder.string()});
   std::vector<char*> words;
@@ -69,7 +69,7 @@ namespace {
   return set == nullptr ? std::time(nullptr) : static_cast<std::time_t>(std::strtoll(set, nullptr, 10));
 }
 
-/// What stands first in a text that was stamped before, up to behind its comma; 0: it was not.
+/// The length of the stamp at the beginning of a text, including its comma; 0 if there is none.
 [[nodiscard]] std::size_t end_of_stamp(std::string_view text, std::size_t brace) {
   constexpr std::string_view begin = "\n  \"release\": {";
   if (!text.substr(brace + 1).starts_with(begin)) return 0;

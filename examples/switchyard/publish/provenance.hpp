@@ -19,13 +19,13 @@ struct provenance {
   std::string date;         ///< UTC, ISO 8601
 };
 
-/// Of files in a folder, now; of SOURCE_DATE_EPOCH where that is set. The serial is left 0.
+/// For files in a folder, with the current time, or SOURCE_DATE_EPOCH if that is set. The serial is 0.
 [[nodiscard]] provenance provenance_of(const std::filesystem::path& folder);
 
 [[nodiscard]] nlohmann::ordered_json to_json(const provenance& from);
 
-/// A JSON object's text with "release" in it, in place of an older one. The rest stays as it is written where
-/// "release" stands first, or nowhere. Throws file_error malformed_json.
+/// A JSON object's text with "release" added or replaced. The rest of the text is unchanged if "release"
+/// comes first or is absent. Throws file_error malformed_json.
 [[nodiscard]] std::string stamped(std::string_view text, const provenance& with, const std::string& path);
 
 }  // namespace tool

@@ -37,7 +37,7 @@ struct digest {
   ~digest() { EVP_MD_CTX_free(context); }
 };
 
-/// Asks nobody for a passphrase.
+/// Refuses keys with a passphrase instead of asking for it.
 int no_passphrase(char*, int, int, void*) {
   return 0;
 }

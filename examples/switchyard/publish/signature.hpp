@@ -9,8 +9,8 @@
 
 namespace tool {
 
-/// A key of a PEM file. Throws file_error invalid_entry for a file that is no key of the kind, and
-/// unsupported where the tool was built without libcrypto.
+/// A key from a PEM file. Throws file_error invalid_entry if the file is no such key, and unsupported if the
+/// tool was built without libcrypto.
 class signing_key {
  public:
   /// A private key, as `openssl genpkey -algorithm ed25519` makes.

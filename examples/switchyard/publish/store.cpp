@@ -49,7 +49,7 @@ constexpr std::size_t max_file_bytes = std::size_t{1} << 30U;  // of a blob
   return sy::sha256(std::as_bytes(std::span{bytes}));
 }
 
-/// A file's or a folder's content is on the disk when this returns.
+/// Writes a file's or a folder's content to the disk.
 void sync_to_disk(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail_store(path, "cannot be opened", errno);
@@ -63,7 +63,7 @@ void move_over(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail_store(to, "cannot be replaced", errno);
 }
 
-/// Where a release is written before it has its name.
+/// The path at which a release is written before it is renamed.
 [[nodiscard]] fs::path partial_name(const fs::path& folder, std::string_view what) {
   return folder / ("." + std::string{what} + "-" + std::to_string(::getpid()));
 }
@@ -101,10 +101,10 @@ void move_over(const fs::path& from, const fs::path& to) {
     if (!fs::is_directory(root / part)) continue;
     for (const std::string& below : files_below(root / part)) {
       const std::string name = std::string{part} + "/" + below;
-      if (below.ends_with(".sig")) continue;  // of the text without this release's stamp
+      if (below.ends_with(".sig")) continue;  // signs the text without this release's stamp
       std::string bytes = sy::read_file((root / name).string(), max_file_bytes);
       const bool has_stamp = is_stamped(below, bytes);
-      // A table or manifest that does not parse would serve nobody.
+      // A table or manifest that does not parse is useless.
       if (below.ends_with(".json") && !ordered_json::accept(bytes))
         throw sy::file_error{sy::error_code::malformed_json, (root / name).string() + ": is not JSON"};
       if (has_stamp) bytes = stamped(bytes, from, (root / name).string());
@@ -123,7 +123,7 @@ void sync_folders(const fs::path& folder) {
   sync_to_disk(folder);
 }
 
-/// 0 for a name that is no serial number's.
+/// 0 if the name is no serial number.
 [[nodiscard]] std::int64_t serial_of(const std::string& name) {
   constexpr std::size_t max_digits = 18;
   if (name.empty() || name.size() > max_digits || name.find_first_not_of("0123456789") != std::string::npos)
@@ -193,7 +193,7 @@ std::int64_t release_store::publish(const fs::path& root, provenance from, const
   clean();
   const std::vector<std::int64_t> known = serials();
   const std::int64_t before = current();
-  // Also beyond one that was removed while it was current, or published and never current.
+  // Serials of releases that were removed while current, or never became current, are not reused.
   from.serial = std::max(known.empty() ? 0 : known.back(), before) + 1;
   const fs::path partial = partial_name(folder_ / "versions", "partial");
   try {

@@ -5,9 +5,9 @@
 //   STORE/versions/00000012/               tables/, kernels/, release.json, and .sig beside what is signed
 //   STORE/.lock                            one writer at a time
 //
-// What is current changes by one rename of a link, after everything that it leads to is on the disk. A writer
-// that is killed leaves a folder that begins with a dot, which the next writer removes, or a whole release
-// that is not current.
+// A release becomes current by one rename of a link, after its files are on the disk. A killed writer leaves
+// either a folder whose name begins with a dot, which the next writer removes, or a complete release that is
+// not current.
 #pragma once
 
 #include <cstddef>
@@ -32,22 +32,22 @@ class release_store {
   /// The serial numbers of the releases, sorted.
   [[nodiscard]] std::vector<std::int64_t> serials() const;
 
-  /// The current release's; 0: there is none.
+  /// The current release's serial number; 0 if there is none.
   [[nodiscard]] std::int64_t current() const;
 
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t serial) const;
 
-  /// Copies tables/ and kernels/ of a root into a new release and makes it current; then removes all but the
-  /// newest `keep`, of which the current one and the one before count as two. `key` may be null. Returns the
-  /// serial. Throws file_error, which leaves the current release current.
+  /// Copies tables/ and kernels/ of a root into a new release, makes it current, and removes all releases but
+  /// the newest `keep`, including the current one and the one before. `key` may be null. Returns the serial.
+  /// Throws file_error; the current release then stays current.
   std::int64_t publish(const std::filesystem::path& root, provenance from, const signing_key* key,
                        std::size_t keep);
 
-  /// Makes another release current; 0: the newest one before the current. It is verified first. Returns its
-  /// serial. Throws file_error where there is none, or where it is damaged.
+  /// Verifies another release and makes it current; 0 means the newest before the current one. Returns its
+  /// serial. Throws file_error if there is none, or if it is damaged.
   std::int64_t roll_back(std::int64_t serial, const signing_key* key);
 
-  /// What is wrong with a release; empty: nothing is.
+  /// What is wrong with a release; empty if nothing is.
   [[nodiscard]] std::vector<std::string> verify(std::int64_t serial, const signing_key* key) const;
 
  private:

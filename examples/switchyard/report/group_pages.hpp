@@ -27,7 +27,7 @@ struct ranking {
 [[nodiscard]] std::string format_group_type(const switchyard::operator_description& op,
                                             const switchyard::row_group& group);
 
-/// With Ki and Mi where these divide the value.
+/// With Ki or Mi if it divides the value.
 [[nodiscard]] std::string short_number(std::int64_t value);
 
 /// One group's plots.
@@ -63,10 +63,10 @@ class group_pages {
   template <class Draw>
   static void decades(double low, double high, const Draw& draw);
 
-  /// Regret of predicted rows, sorted: how far right the curve stays at 1 is what a user sees.
+  /// Regret of predicted rows, sorted. The longer the curve stays at 1, the better.
   [[nodiscard]] std::string regret_plot() const;
 
-  /// How much slower the best remaining variant is when only so many are shipped, picked greedily.
+  /// How much slower the best remaining variant is if only so many variants are shipped, picked greedily.
   [[nodiscard]] std::string variant_plot() const;
 
   [[nodiscard]] static std::string curve(const std::string& title, const std::string& across,

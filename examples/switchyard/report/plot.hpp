@@ -41,7 +41,7 @@ template <class... Values>
   return out;
 }
 
-/// Colours that stay apart for most kinds of colour blindness (after Okabe and Ito), then greys.
+/// Colours that remain distinguishable with most kinds of colour blindness (after Okabe and Ito), then greys.
 [[nodiscard]] inline std::string_view colour(std::size_t index) noexcept {
   constexpr std::array<std::string_view, 12> colours{"#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                                      "#56b4e9", "#d55e00", "#b2a900", "#7b5ea7",

@@ -74,8 +74,8 @@ struct prediction_quality {
   return out;
 }
 
-/// What the table would choose for each row if it did not have it, among the variants that the row has times
-/// of: others may not be admissible there.
+/// What the table would choose for each row without that row, among the variants that the row has times of:
+/// others may not be admissible there.
 [[nodiscard]] inline prediction_quality leave_one_out(const table_file& table, std::size_t group,
                                                       const std::shared_ptr<const sy::manifest>& variants) {
   constexpr std::size_t max_rows = 256;
@@ -90,7 +90,7 @@ struct prediction_quality {
     }
     const sy::choice chosen =
         rules->select(problem_of_row(table.op(), rows, row), std::span<const std::atomic<bool>>{unusable});
-    if (chosen.group == sy::no_index) continue;  // nothing else speaks of its variants
+    if (chosen.group == sy::no_index) continue;  // no other row has its variants
     const auto times = rows.row_times(row);
     const double time = time_of(rows, row, rules->candidates[chosen.variant].variant->id);
     const double regret = time / microseconds_of(times.front());

@@ -34,7 +34,7 @@ namespace {
   return std::to_string(std::bit_cast<std::uint32_t>(number));
 }
 
-/// What a row says: each variant's time and blob, which variant it prefers, and how sure it is.
+/// A row's content as text: each variant's time and blob, the preferred variant, the uncertainty.
 [[nodiscard]] std::string content_of(const sy::row_group& group, std::size_t row) {
   std::vector<std::string> times;
   for (const sy::measured_time& time : group.row_times(row)) {

@@ -16,8 +16,8 @@ struct named_row {
   const switchyard::row_group* group = nullptr;  ///< of the table
 };
 
-/// A table's rows by names that are equal for rows of the same type and sizes, in whatever order their axes
-/// are listed.
+/// A table's rows by name. Rows of the same type and sizes have the same name, whatever the order of their
+/// axes.
 using named_rows = std::map<std::string, named_row>;
 
 [[nodiscard]] named_rows name_rows(const table_file& of);

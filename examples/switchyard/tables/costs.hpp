@@ -16,8 +16,7 @@ struct cost {
   [[nodiscard]] bool known() const noexcept { return bytes > 0; }
 };
 
-/// Zero for an operator without a formula. Flags and dtypes that a table's rows leave open count as their
-/// first value.
+/// Zero for an operator without a formula. Flags and dtypes that rows leave open have their first value.
 [[nodiscard]] cost cost_of(const switchyard::operator_description& op, switchyard::problem_view problem);
 
 }  // namespace tool

@@ -62,7 +62,7 @@ struct row_place {
   std::size_t row = 0;
 };
 
-/// Rows by all that they say: type and sizes, in the order of the axes.
+/// Rows by type and sizes, in the order of the axes.
 using rows_by_shape = std::map<std::vector<std::pair<std::uint32_t, std::int64_t>>, row_place>;
 
 [[nodiscard]] rows_by_shape index_rows(const sy::table& of) {
@@ -157,14 +157,14 @@ class comparison {
     } else if (out.us_before > out.us_after * factor_) {
       out.kind = verdict::faster;
     } else if (out.flipped) {
-      // A new winner matters only where the old one, measured again, is clearly behind it.
+      // A new winner matters only if the old winner's new time is clearly longer.
       const double again = time_of(*now.group, now.row, out.winner_before);
       if (again == 0 || again > out.us_after * factor_) out.kind = verdict::changed;
     }
     shapes_.push_back(std::move(out));
   }
 
-  /// A shape that NEW has no row for is lost, unless rows near enough still decide it.
+  /// A shape without a row in NEW is lost, unless rows near enough still decide it.
   void miss(const row_place& then) {
     shape out{
         verdict::lost, format_row(before_.op(), *then.group, then.row), winner_of(then), {}, best_us(then), 0,

@@ -102,8 +102,8 @@ class phrase_list {
   return out;
 }
 
-/// Adds to a run what another table says of it that shares rows with those known: so many of its rows are
-/// new. Which problems were checked is not recorded, so only the larger number of checks is certain.
+/// Adds another table's record of the same run, some of whose rows are known already. Which problems were
+/// checked is not recorded, so only the larger number of checks is certain.
 void join_overlapping(sy::measurement& into, sy::measurement part, std::size_t fresh) {
   const sy::measured_checks before = into.checks;
   part.rows = std::min(part.rows, static_cast<std::int64_t>(fresh));

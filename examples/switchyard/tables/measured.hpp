@@ -22,15 +22,15 @@ namespace tool {
 /// Adds what another part of the same run measured: rows, checks, clocks.
 void join(switchyard::measurement& into, const switchyard::measurement& part);
 
-/// The runs that measured the tables of a merge, each given by its runs, newest first, and names of its rows.
-/// Tables of one run, as its shards are, count as one. Rows that several of them have are counted once.
+/// Joins the runs of merged tables. Each table is given by its runs, newest first, and the names of its rows.
+/// Tables of one run, such as its shards, count as one run. A row that several tables have counts once.
 [[nodiscard]] std::vector<switchyard::measurement> join_runs(
     const std::vector<std::pair<std::vector<switchyard::measurement>, std::set<std::string>>>& tables);
 
 /// The day of a time in UTC, as a table states it: "2026-11-22".
 [[nodiscard]] std::string day_of(std::time_t time);
 
-/// Completes the list that a table gets: no run has more rows than the table, and one that measured all rows
+/// Completes a table's list of runs: no run has more rows than the table, and a run that measured all rows
 /// states no number.
 void finish_runs(std::vector<switchyard::measurement>& runs, std::size_t rows);
 

@@ -53,7 +53,7 @@ struct merge_counts {
   throw sy::file_error{code, message};
 }
 
-/// Shards of one table, oldest first: by the newest date that they state, then as they were named.
+/// Shards of one table, oldest first: by the newest date that they state, then in the order of the arguments.
 [[nodiscard]] std::vector<table_file> read_shards(const std::vector<std::string>& paths) {
   std::vector<table_file> out;
   learn_operators(paths);
@@ -85,8 +85,8 @@ struct merge_counts {
   return out;
 }
 
-/// Takes out the shards whose rows another one has: what is given twice counts once. Returns sentences that
-/// say so. `newest`: the newest row of the same sizes is used, so the order counts.
+/// Removes shards whose rows are all in another shard, and returns a sentence for each. `newest`: the newest
+/// row of the same sizes wins, so the order of the shards matters.
 [[nodiscard]] std::vector<std::string> drop_contained(std::vector<table_file>& shards, bool newest) {
   std::vector<std::string> out;
   std::vector<named_rows> rows;
@@ -95,7 +95,7 @@ struct merge_counts {
   for (std::size_t part = 0; part < shards.size(); ++part) {
     for (std::size_t whole = 0; whole < shards.size() && !is_gone[part]; ++whole) {
       if (whole == part || is_gone[whole]) continue;
-      // The rows of one between the two would win over those of the first, and not over those of the second.
+      // Rows of a shard between the two would replace those of the first, but not those of the second.
       const auto next =
           std::find(is_gone.begin() + static_cast<std::ptrdiff_t>(whole) + 1, is_gone.end(), false);
       if (newest && whole < part && next - is_gone.begin() != static_cast<std::ptrdiff_t>(part)) continue;
@@ -114,7 +114,7 @@ struct merge_counts {
   return out;
 }
 
-/// One group of the result while its rows come together: times by sizes and variant, oldest first.
+/// One group of the result, being collected: times by sizes and variant, oldest first.
 class gathered_group {
  public:
   gathered_group(const sy::operator_description& op, const sy::row_group& like,
@@ -142,7 +142,7 @@ class gathered_group {
       }
       gathered_row& into = rows_[at];
       ++into.tables;
-      // The newer row says what is measured there now; the older one's variants do not linger.
+      // The newer row replaces the older one with all its variants.
       if (newest_) into.times.clear();
       const double uncertainty = from.row_uncertainty(row);
       into.uncertainty = newest_ ? uncertainty : std::max(into.uncertainty, uncertainty);
@@ -184,7 +184,7 @@ class gathered_group {
       }
       const auto first = out.times.begin() + static_cast<std::ptrdiff_t>(begin);
       std::stable_sort(first, out.times.end(), faster);
-      // The newest table's preference among variants that cannot be told apart, where that still holds.
+      // The newest table's preference among indistinguishable variants, if it still holds.
       const double reach = sy::tune::tied_up_to(first->microseconds, row.uncertainty);
       const auto preferred = std::find_if(
           first, out.times.end(), [&out, &wanted = row.preferred, reach](const sy::measured_time& time) {
@@ -218,14 +218,14 @@ class gathered_group {
     return a.microseconds < b.microseconds;
   }
 
-  /// Of two the mean, so that neither shard is preferred.
+  /// The median; of two times the mean, so that neither shard is preferred.
   [[nodiscard]] static double median(std::vector<double> samples) {
     std::sort(samples.begin(), samples.end());
     const std::size_t middle = samples.size() / 2;
     return samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
   }
 
-  /// Times of a blob that has changed since are not times of the same kernel.
+  /// Drops times of older blobs: a changed blob is another kernel.
   void add_blob(const sy::row_group& from, std::size_t id, const std::string& path, merge_counts& counted) {
     if (id >= from.blobs.size() || from.blobs[id].empty()) return;
     std::string& known = blobs_[from.ids[id]];

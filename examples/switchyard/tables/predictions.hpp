@@ -15,10 +15,10 @@ struct prediction {
   switchyard::reason basis = switchyard::reason::none;
 };
 
-/// The rules without what decides past the tables: a forced choice and pins.
+/// The selector without a forced choice and pins, which override tables.
 [[nodiscard]] switchyard::selector tables_only(const switchyard::selector& rules);
 
-/// What the tables say of one candidate: the outcome of selection were it the only one.
+/// What tables predict for one candidate: the result of selection if it were the only candidate.
 [[nodiscard]] prediction predict(const switchyard::selector& of_tables, std::uint32_t candidate,
                                  switchyard::problem_view problem);
 

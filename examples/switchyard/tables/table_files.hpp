@@ -27,18 +27,17 @@ struct table_file {
   [[nodiscard]] const switchyard::operator_description& op() const { return *known->description; }
 };
 
-/// Learns the operators of these tables, where nothing describes them. Tables that are compared are read
-/// afterwards, so that all of them have the same axes. Throws file_error.
+/// Derives the descriptions of operators that nothing describes from these tables. Call it before reading
+/// tables that are compared, so that all of them have the same axes. Throws file_error.
 void learn_operators(const std::vector<std::string>& paths);
 
-/// Reads a table. Entries that cannot be used are named on standard
-/// error. Throws switchyard::file_error.
+/// Reads a table. Reports invalid entries on standard error. Throws switchyard::file_error.
 [[nodiscard]] table_file read_table_file(const std::string& path);
 
 /// The same without groups that list winners instead of times.
 [[nodiscard]] table_file read_measured_table(const std::string& path);
 
-/// A row's problem. Axes of which neither the group's type nor its rows speak are 0.
+/// A row's problem. Axes that neither the group's type nor its rows give are 0.
 [[nodiscard]] std::vector<std::int64_t> problem_of_row(const switchyard::operator_description& op,
                                                        const switchyard::row_group& group, std::size_t row);
 
@@ -46,18 +45,18 @@ void learn_operators(const std::vector<std::string>& paths);
 [[nodiscard]] std::string format_row(const switchyard::operator_description& op,
                                      const switchyard::row_group& group, std::size_t row);
 
-/// Every variant that tables of one operator and device name, each for the types of the groups that name it.
-/// What its time grows with is what `installed` says, the rules of what is installed for that device; one
-/// that is not there says nothing of it.
+/// Every variant that tables of one operator and device name, for the types of the groups that name it. Costs
+/// come from `installed`, the selector of the kernels installed for that device; a variant that is not
+/// installed has none.
 [[nodiscard]] std::shared_ptr<const switchyard::manifest> named_variants(
     const std::vector<const table_file*>& tables, const switchyard::selector& installed);
 
-/// Such rules: of the manifests alone, since what installed tables say does not count here.
+/// That selector, made from manifests alone: installed tables must not influence it.
 [[nodiscard]] std::shared_ptr<const switchyard::selector> installed_rules(
     switchyard::catalog& catalog, const switchyard::operator_description& op,
     const switchyard::device_properties& device);
 
-/// What a process on the table's own device would be told if these variants were what is installed.
+/// The selector that a process on the table's device would have if exactly these variants were installed.
 [[nodiscard]] std::shared_ptr<const switchyard::selector> rules_of(
     const table_file& table, const std::shared_ptr<const switchyard::manifest>& variants);
 

@@ -19,8 +19,8 @@ struct known_bench {
   std::unique_ptr<switchyard::tune::bench> (*make)(switchyard::catalog&, const switchyard::device&);
 };
 
-/// Defined where tune/bench_of.hpp is included, and instantiated for a built-in operator by the source file
-/// that has its workload: what it instantiates is slow to compile.
+/// Defined in tune/bench_of.hpp. For a built-in operator it is instantiated in the source file of its
+/// workload, because it compiles slowly.
 template <switchyard::operator_type Operator>
 [[nodiscard]] known_bench bench_of();
 

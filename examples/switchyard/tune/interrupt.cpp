@@ -13,7 +13,7 @@ std::atomic<int> signal_number{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 extern "C" void note_signal(int number) {
-  // Another one of the same kind ends the program at once: the journal loses nothing by it.
+  // A second signal of the same kind ends the program at once; the journal loses nothing.
   if (was_interrupted.exchange(true)) ::_exit(128 + number);
   signal_number = number;
 }

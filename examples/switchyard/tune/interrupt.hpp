@@ -6,7 +6,7 @@
 
 namespace tool {
 
-/// From here on SIGINT and SIGTERM end a run soon, and a second one at once.
+/// Makes SIGINT and SIGTERM end a run soon; a second signal ends it at once.
 void catch_signals();
 /// Becomes true at the first signal.
 [[nodiscard]] const std::atomic<bool>& interrupted() noexcept;

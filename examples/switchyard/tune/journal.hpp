@@ -35,8 +35,8 @@ struct bad_variant {
 
 class journal {
  public:
-  /// Opens or creates the file. `settings` say how times are taken: those of other settings do not count. One
-  /// process at a time may have it. Throws switchyard::file_error.
+  /// Opens or creates the file. Times of other `settings` are ignored. Only one process may hold the file at
+  /// a time. Throws switchyard::file_error.
   journal(std::string path, const switchyard::operator_description& op, std::string device,
           std::string settings);
   journal(const journal&) = delete;
@@ -45,10 +45,10 @@ class journal {
 
   [[nodiscard]] std::optional<journal_time> time_of(const std::string& problem, const std::string& variant,
                                                     const std::string& blob) const;
-  /// `also` joins the line: clocks, temperature.
+  /// `also` is added to the line: clocks, temperature.
   void add_time(const std::string& problem, const std::string& variant, const std::string& blob,
                 const journal_time& measured, const nlohmann::json& also);
-  /// Forgets what was measured of a problem: it drifted.
+  /// Forgets the times of a problem, because the device drifted.
   void drop(const std::string& problem);
 
   [[nodiscard]] std::vector<bad_variant> bad() const;
@@ -57,11 +57,11 @@ class journal {
   void add_bad(const bad_variant& bad);
   void forget_bad();
 
-  /// Whether this run has put the problem's row into the table, or given it up.
+  /// Whether this run has written the problem's row, or given the problem up.
   [[nodiscard]] bool done(const std::string& problem) const;
   void add_done(const std::string& problem, const nlohmann::json& also);
 
-  /// A run came to its end: what was measured is in the table, and the next run measures anew.
+  /// The run is complete: its times are in the table, and the next run measures again.
   void finish();
 
   [[nodiscard]] std::size_t resumed() const noexcept { return resumed_; }

@@ -53,7 +53,7 @@ void measuring_worker::confirm(const serving& variant) {
 measuring_worker::seconds measuring_worker::limit(double factor) const {
   const seconds own{settings_.limit_seconds * factor};
   if (!deadline_) return own;
-  // A step that was begun in time may end a little late, and no more.
+  // A step that began in time may end slightly late.
   const seconds left = *deadline_ - clock::now();
   return std::min(own, std::max(left, seconds{0}) + seconds{2});
 }
@@ -63,7 +63,7 @@ void measuring_worker::require_time() const {
   if (deadline_ && clock::now() >= *deadline_) throw out_of_time{};
 }
 
-/// An answer, or what the budget's end makes of its absence.
+/// An answer, or out_of_time if the budget ended first.
 json measuring_worker::ask(const json& request, double factor) {
   try {
     return worker_.ask(request, limit(factor));
@@ -84,7 +84,7 @@ void measuring_worker::set_up() {
   for (const auto& [name, value] : problem_->options) axes[name] = value;
   json answer;
   if (!worker_.running()) ran_.clear();
-  // What a variant did that ran before costs no problem: it is set up once more, in a fresh process.
+  // An earlier variant may have damaged the process: the problem is set up once more, in a fresh one.
   const bool may_be_spoilt = !ran_.empty();
   try {
     worker_.start(seconds{60});
@@ -126,7 +126,7 @@ void measuring_worker::set_up() {
   ready_ = true;
 }
 
-/// A workload makes calls of one layout; a problem of another one cannot be had from it.
+/// A workload makes calls of one layout. Refuses a problem of another one.
 void measuring_worker::require_asked() const {
   for (const auto& [axis, value] : problem_->axes) {
     if (full_[axis] == value) continue;
@@ -137,12 +137,12 @@ void measuring_worker::require_asked() const {
   }
 }
 
-/// Whether a variant's results need no comparing at this problem.
+/// Whether a variant's results need not be compared at this problem.
 bool measuring_worker::trusts(const serving& variant) const {
   return settings_.checks == "never" || (settings_.checks == "first" && trusted_.contains(key_of(variant)));
 }
 
-/// Tells a variant from its namesakes of other types.
+/// Distinguishes a variant from those of the same id for other types.
 std::string measuring_worker::key_of(const serving& variant) const {
   std::string out = variant.id + " " + variant.blob;
   for (const sy::axis_value& value : problem_->type)
@@ -158,7 +158,7 @@ void measuring_worker::check(const serving& variant) {
   checked_.insert(variant.id);
 }
 
-/// After its times were taken: thoroughly once for a problem, and shortly where it is timed again.
+/// After it was timed: thoroughly once for each problem, and briefly if it is timed again.
 void measuring_worker::check_again(const serving& variant) {
   const bool first = judged_.insert(variant.id).second;
   if (const std::string wrong = find_mistake(variant, first ? settings_.judged_runs : least_judged_runs);
@@ -169,7 +169,7 @@ void measuring_worker::check_again(const serving& variant) {
   }
 }
 
-/// What is wrong with a variant's results; empty when nothing is.
+/// What is wrong with a variant's results; empty if nothing is.
 std::string measuring_worker::find_mistake(const serving& variant, std::size_t runs) {
   const json answer = require_answer(variant, {{"check", variant.id}, {"runs", runs}});
   auto wrong = answer.at("wrong").get<std::string>();
@@ -179,8 +179,8 @@ std::string measuring_worker::find_mistake(const serving& variant, std::size_t r
   return wrong;
 }
 
-/// A variant that leaves threads running may end its process with one, or change it, a little later. Once for
-/// each: libraries keep threads for the next call.
+/// Threads that a variant leaves running may end or change the process a little later, so this waits for
+/// them, once for each variant: libraries keep threads for the next call.
 void measuring_worker::outlive(const serving& variant) {
   constexpr double long_enough = 1.5;  // seconds
   if (outlived_.contains(variant.id + " " + variant.blob)) return;

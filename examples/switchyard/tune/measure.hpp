@@ -30,7 +30,7 @@
 
 namespace tool {
 
-/// The time that --budget gives is over.
+/// The time of --budget is used up.
 class out_of_time : public std::exception {};
 
 /// A problem cannot be measured.
@@ -39,7 +39,7 @@ class left_out : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A variant cannot be measured for this problem; that says nothing about others.
+/// A variant cannot be measured for this problem. It may serve others.
 class not_measured : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -51,7 +51,7 @@ struct serving {
   std::vector<switchyard::axis_value> type;
 };
 
-/// What a worker checks, as its answer and the journal state it.
+/// How much of a result is checked, as the worker's answer and the journal state it.
 [[nodiscard]] nlohmann::json extent_to_json(const switchyard::tune::checked_extent& of);
 
 /// A variant's time in a race.
@@ -61,7 +61,7 @@ struct raced_variant {
   bool final = false;  ///< it was sampled in every turn: the others were too slow to matter
 };
 
-/// What a race of variants came to, fastest first.
+/// The result of a race, fastest variant first.
 struct race_outcome {
   std::vector<raced_variant> times;
   double drift = 0;       ///< by how much the fastest became slower or faster meanwhile
@@ -69,11 +69,11 @@ struct race_outcome {
   nlohmann::json clocks;  ///< what the device said of itself at the end
 };
 
-/// What a race reports meanwhile.
+/// What a race reports while it runs.
 struct race_hooks {
   /// What is timed now, and the fastest so far.
   std::function<void(const std::string& doing, const std::string& best)> doing;
-  /// A variant that is out of the race. `to_blame`: it must not be used at all.
+  /// A variant left the race. `to_blame`: it must not be used at all.
   std::function<void(const serving& variant, const std::string& why, bool to_blame)> failed;
 };
 
@@ -85,13 +85,13 @@ struct turn_options {
   bool short_calls = false;  ///< of all that are compared
 };
 
-/// A worker process with the problem that it holds. The process is started anew, and the problem set up
-/// again, whenever a variant has cost it.
+/// A worker process with the problem that it holds. When a variant ends the process, a new one is started and
+/// the problem set up again.
 class measuring_worker {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `setting_up` is told before a problem is set up.
+  /// `setting_up` is called before a problem is set up.
   measuring_worker(const switchyard::operator_description& op, const measure_settings& settings,
                    worker_process& worker, const std::atomic<bool>& interrupted,
                    std::optional<clock::time_point> deadline, std::function<void()> setting_up)
@@ -102,29 +102,29 @@ class measuring_worker {
         deadline_{deadline},
         setting_up_{std::move(setting_up)} {}
 
-  /// Sets a problem up, which outlives its measuring. Throws left_out where that fails, or where the
-  /// workload makes calls of another layout; out_of_time; worker_lost when interrupted.
+  /// Sets up a problem, which must outlive its measurement. Throws left_out if that fails or if the workload
+  /// makes calls of another layout, out_of_time, and worker_lost when interrupted.
   void begin(const tuning_problem& problem);
 
-  /// All axes of the problem, those that its workload decided among them.
+  /// All axes of the problem, including those that its workload decides.
   [[nodiscard]] const std::vector<std::int64_t>& full() const noexcept { return full_; }
-  /// What may serve it, tables aside, in the manifests' order.
+  /// The variants that may serve the problem, in the manifests' order; tables are ignored.
   [[nodiscard]] const std::vector<serving>& variants() const noexcept { return serving_; }
-  /// How much of it is compared with the reference.
+  /// How much of the result is compared with the reference.
   [[nodiscard]] const switchyard::tune::checked_extent& checks() const noexcept { return checks_; }
 
-  /// Times variants in turns, so that a drift of the device is none of any one's. Each is checked before it
-  /// is timed. `exhaustive`: the slow ones are timed as often as the fast ones. One that fails in a process
-  /// where others have run gets a second chance in a fresh one: they may have spoilt the process. Throws
-  /// worker_lost when interrupted; out_of_time.
+  /// Times variants in turns, so that drift of the device affects all of them alike. Each is checked before
+  /// it is timed. `exhaustive`: slow variants are timed as often as fast ones. A variant that fails in a
+  /// process where others have run is tried again in a fresh one, since they may have damaged the process.
+  /// Throws worker_lost when interrupted, and out_of_time.
   [[nodiscard]] race_outcome race(const std::vector<serving>& variants, bool exhaustive,
                                   const race_hooks& hooks);
 
-  /// Checks a variant again after it was timed, so that none wins that was right only at first. Throws
-  /// worker_lost where the variant is to blame, or when interrupted; not_measured; out_of_time.
+  /// Checks a variant again after it was timed, so that none wins that was correct only at first. Throws
+  /// worker_lost if the variant is to blame or when interrupted, not_measured, and out_of_time.
   void confirm(const serving& variant);
 
-  /// The same of a variant that is not timed.
+  /// Like confirm(), for a variant that is not timed.
   void judge(const serving& variant);
 
  private:
@@ -136,7 +136,7 @@ class measuring_worker {
   [[nodiscard]] nlohmann::json require_answer(const serving& variant, const nlohmann::json& request);
   void set_up();
   void require_asked() const;
-  /// A step again in a fresh process, where it failed in one in which other variants have run.
+  /// Repeats a failed step in a fresh process if other variants had run in the first one.
   template <class Step>
   auto with_second_chance(const serving& variant, const Step& step) {
     try {

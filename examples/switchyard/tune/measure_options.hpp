@@ -11,7 +11,7 @@
 
 namespace tool {
 
-/// Least runs of a variant that is judged: each old content of results twice.
+/// The fewest runs of a variant that is judged: each prior content of the results twice.
 inline constexpr std::size_t least_judged_runs = 6;
 
 /// How times are taken.
@@ -46,7 +46,7 @@ void read_measure_options(measure_settings& settings, const measure_arguments& a
 /// "90", "90s", "10m", "1.5h" in seconds. Throws usage_error.
 [[nodiscard]] double require_duration(const std::string& option, const std::string& text);
 
-/// Least and most samples of a variant that is among the fastest.
+/// The fewest and most samples of a variant among the fastest.
 [[nodiscard]] switchyard::least_and_most sample_counts(const measure_settings& settings,
                                                        const std::string& backend);
 

@@ -13,7 +13,7 @@
 
 namespace tool {
 
-/// What a run measures at most.
+/// The most problems that a run measures.
 constexpr std::size_t max_problems = 20'000;
 
 struct axis_values {
@@ -24,20 +24,20 @@ struct axis_values {
 /// "rows=1,4,128..8192*2". Throws usage_error.
 [[nodiscard]] axis_values parse_word(const switchyard::operator_description& op, const std::string& word);
 
-/// Calls `each(line number, line)` for every line of a recording that is not blank.
+/// Calls `visit(line number, line)` for every line of a recording that is not blank.
 void for_each_line(std::string_view text, const std::function<void(std::size_t, std::string_view)>& visit);
 
 /// The integer that is one value of a word. Throws usage_error.
 [[nodiscard]] std::int64_t require_integer(const std::string& text, const std::string& word);
 
-/// Lists are told from recordings, whose lines are JSON objects.
+/// Whether a file is a list; the lines of a recording are JSON objects.
 [[nodiscard]] bool is_list(std::string_view text);
 
-/// Of a word such as "calls=100". Throws usage_error.
+/// The number of a word such as "calls=100". Throws usage_error.
 [[nodiscard]] double number_of_calls(const std::string& word);
 
-/// Visits the entries of a list: the number of the line, and its words: the operator, those of axes, and how
-/// often it is called. Throws usage_error.
+/// Calls `visit(line number, words)` for every entry of a list. The words are the operator, the axes, and how
+/// often the problem is called. Throws usage_error.
 void for_each_entry(std::string_view list, const std::string& path,
                     const std::function<void(std::size_t, const std::vector<std::string>&)>& visit);
 

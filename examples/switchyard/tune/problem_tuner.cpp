@@ -73,7 +73,7 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
   run_.add_checked(worker_.checks());
   std::vector<sy::tune::row_entry> entries;
   for (const raced_variant& raced : times) entries.push_back({raced.variant.id, raced.time.microseconds});
-  // What decides is how well the fastest are told apart, and what the device did meanwhile.
+  // The uncertainty covers how well the fastest are told apart, and the drift of the device.
   constexpr double least_stated = 0.001;  // no clock is better over a sample
   double uncertainty = steady ? least_stated : std::max(best_attempt.drift, least_stated);
   for (const raced_variant& raced : times) {

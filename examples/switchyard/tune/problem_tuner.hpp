@@ -19,17 +19,18 @@ class problem_tuner {
 
   enum class result { measured, unsteady, before };
 
-  /// Measures a problem and puts its row into the table. `line` says what came out.
+  /// Measures a problem and puts its row into the table. `line` describes the result.
   [[nodiscard]] result measure(const tuning_problem& problem, std::string& line);
 
  private:
-  /// The times that an interrupted run left of the problem, if it had all of them.
+  /// The times of the problem that an interrupted run noted, if they are complete.
   [[nodiscard]] race_outcome resumed(const std::vector<serving>& variants) const;
 
-  /// Times all variants in turns, and notes the times. Those that failed are gone from `variants`.
+  /// Times all variants in turns and notes the times. Removes those that failed from `variants`.
   [[nodiscard]] race_outcome race(std::vector<serving>& variants);
 
-  /// The fastest ones, as many as a row keeps, each checked again: none wins that was right only at first.
+  /// The fastest variants, as many as a row keeps, each checked again: none wins that was correct only at
+  /// first.
   [[nodiscard]] std::vector<raced_variant> confirmed(const std::vector<raced_variant>& times);
 
   void condemn(const serving& variant, const std::string& reason);

@@ -39,7 +39,7 @@ std::string tuning_problem::text(const sy::operator_description& op) const {
   return out.empty() ? "the usual problem" : out;
 }
 
-/// Adds what a type implies, as files that are read have it: the tuner's groups are those of its table.
+/// Adds the axes that a type implies, as reading a file does, so that the tuner's groups match its table.
 void problem_list::complete(std::vector<sy::axis_value>& type) const {
   const auto value_of = [&type](std::uint32_t axis) {
     return std::find_if(type.begin(), type.end(), [axis](const auto& value) { return value.axis == axis; });

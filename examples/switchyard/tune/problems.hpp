@@ -23,22 +23,21 @@ struct tuning_problem {
   std::vector<switchyard::axis_value> type;     ///< of the row's group, sorted by axis
   double weight = 1;                            ///< how often it is called
 
-  /// "dtype=bf16 rows=64": what is asked for. Also what tells problems apart.
+  /// The requested values, "dtype=bf16 rows=64". Identifies the problem.
   [[nodiscard]] std::string text(const switchyard::operator_description& op) const;
 };
 
-/// The problems of one operator, each once, in the order in which they are best measured.
+/// The problems of one operator, each once, in the order of measurement.
 class problem_list {
  public:
   explicit problem_list(const switchyard::operator_description& op) : op_{op} {}
 
-  /// Every combination of "axis=1,2,8..64*2,100..400+100" words. The rows' type is the type axes named; those
-  /// behind the word "with" are asked for, but not part of it. These may also be of what a workload knows and
-  /// no axis tells: "window_left=1023".
-  /// Throws usage_error.
+  /// Every combination of "axis=1,2,8..64*2,100..400+100" words. The type axes that are named form the rows'
+  /// type. Axes behind the word "with" are requested, but are not part of the type; they may also be options
+  /// of the workload that no axis holds: "window_left=1023". Throws usage_error.
   void add_grid(const std::vector<std::string>& words);
 
-  /// What a file has of this operator: a recording, or a list where it does not begin with '{'. Throws
+  /// The problems of this operator in a file: a recording, or a list if it does not begin with '{'. Throws
   /// switchyard::file_error, and usage_error for a list.
   void add_file(const std::string& path);
   /// The lines of a recording; `path` names it in complaints. The rows' type is all type axes. Lines that
@@ -53,14 +52,13 @@ class problem_list {
   /// `calls=100` says how often a problem is called. Throws usage_error.
   void add_list(std::string_view list, const std::string& path);
 
-  /// The rows of a table, each of its group's type.
+  /// The rows of a table, with their group's type.
   void add_table(const switchyard::table& of);
-  /// Those that have a time of a variant that `wanted(group,
-  /// variant's index in it)` accepts.
+  /// The rows that have a time of a variant that `wanted(group, index of the variant in it)` accepts.
   void add_table(const switchyard::table& of,
                  const std::function<bool(const switchyard::row_group&, std::size_t)>& wanted);
 
-  /// One problem; a second time, it weighs more.
+  /// Adds a problem, or to the weight of one that is known.
   void add(tuning_problem problem);
 
   /// Sorts; see switchyard::tune::coverage_order.

@@ -41,7 +41,7 @@ constexpr std::size_t kept_output = 4096;
   return sy::text::number(time.count()) + " s";
 }
 
-/// Every device that a child process finds: as many CUDA devices, as many HIP devices.
+/// The numbers of CUDA and HIP devices that a child process finds.
 struct device_counts {
   int cuda = 0;
   int hip = 0;
@@ -153,7 +153,7 @@ void worker_process::start(std::chrono::duration<double> limit) {
     if (::pipe2(ends->data(), O_CLOEXEC) != 0) fail("pipe");
   }
   std::vector<std::string> words = command_;
-  // Numbers of their own, above those that a program opens by itself.
+  // Descriptor numbers above those that a program opens by itself.
   constexpr int first_free = 100;
   words.insert(words.end(),
                {"--requests", std::to_string(first_free), "--answers", std::to_string(first_free + 1)});
@@ -207,8 +207,8 @@ void worker_process::start(std::chrono::duration<double> limit) {
 
 void worker_process::kill() noexcept {
   if (pid_ > 0) {
-    // It ends what its kernels have started before it ends itself. That takes a while where a driver frees
-    // much memory, which the next process needs.
+    // The worker first ends what its kernels started. That takes long if a driver frees much memory, which
+    // the next process needs.
     ::kill(pid_, SIGTERM);
     const auto end = clock::now() + std::chrono::seconds{60};
     bool gone = false;
@@ -266,7 +266,7 @@ json worker_process::wait(std::chrono::duration<double> limit) {
     if (ready < 0) continue;
     if (waiting[1].revents != 0) read_output();
     if (waiting[0].revents == 0) {
-      // Something that it has started may have outlived it, and keep its pipe open.
+      // A process that it started may have outlived it and keep the pipe open.
       siginfo_t ended{};
       if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
           ended.si_pid == pid_)
@@ -290,8 +290,8 @@ void worker_process::lose(worker_lost::kind why, const std::string& text) {
 std::string worker_process::how_it_ended() noexcept {
   int status = 0;
   pid_t ended = 0;
-  // Its end of the pipe closes a little before it can be waited for; one that only closed the pipe stays.
-  // What it has started is ended before it is gone.
+  // Its end of the pipe closes shortly before it can be waited for; a process that only closed the pipe
+  // stays. It ends what it has started before it ends itself.
   for (int i = 0; i < 200 && ended == 0; ++i) {
     ended = ::waitpid(pid_, &status, WNOHANG);
     if (ended == 0) ::usleep(5000);
@@ -309,7 +309,7 @@ std::string worker_process::how_it_ended() noexcept {
   return "it exited with status " + std::to_string(WEXITSTATUS(status));
 }
 
-/// Takes what the process has printed, as far as a pipe holds it, and keeps its end.
+/// Reads what the process has printed, and keeps the end of it.
 void worker_process::read_output() {
   char buffer[65536];  // NOLINT(modernize-avoid-c-arrays): for read
   const ssize_t got = output_ < 0 ? -1 : ::read(output_, buffer, sizeof buffer);

@@ -21,7 +21,7 @@ namespace tool {
 
 inline constexpr const char* worker_command = "tune-worker";
 
-/// A device by its place on this machine, so that another process opens the same one.
+/// Identifies a device of this machine, so that another process opens the same one.
 struct device_place {
   std::string backend;  ///< "cuda", "hip" or "host"
   int ordinal = 0;
@@ -33,11 +33,11 @@ struct device_place {
 [[nodiscard]] device_place parse_device_place(const std::string& text);
 [[nodiscard]] switchyard::device open_device(const device_place& place);
 
-/// The places of the devices that --devices asks for: "all" or "" (the first), numbers, "host". Which devices
-/// there are is found out by a process of its own, so that the tuner itself holds none.
+/// The devices that --devices names: "all", "" (the first), numbers, or "host". A separate process counts the
+/// devices, so that the tuner itself opens none.
 [[nodiscard]] std::vector<device_place> require_devices(const std::string& wanted);
 
-/// Why a worker is gone, or of no use any more.
+/// Why a worker process ended or cannot be used any more.
 class worker_lost : public std::runtime_error {
  public:
   enum class kind { crash, hang, garbage, interrupted };
@@ -52,22 +52,22 @@ class worker_process {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `interrupted`: waiting for an answer ends when it becomes true.
+  /// Waiting for an answer ends when `interrupted` becomes true.
   worker_process(const session& session, std::string operator_name, device_place place,
                  const std::atomic<bool>& interrupted);
   worker_process(const worker_process&) = delete;
   worker_process& operator=(const worker_process&) = delete;
   ~worker_process() { kill(); }
 
-  /// Starts the process where none runs. Throws switchyard::driver_error when it cannot measure at all.
+  /// Starts the process unless one runs. Throws switchyard::driver_error if the device cannot be used.
   void start(std::chrono::duration<double> limit);
   [[nodiscard]] bool running() const noexcept { return pid_ > 0; }
   void kill() noexcept;
 
-  /// Sends a request and waits for its answer. Throws worker_lost, and then the process is gone.
+  /// Sends a request and waits for its answer. Throws worker_lost after the process ended.
   [[nodiscard]] nlohmann::json ask(const nlohmann::json& request, std::chrono::duration<double> limit);
 
-  /// What the process said of its device.
+  /// The device as the process reported it.
   [[nodiscard]] const switchyard::device_properties& device() const noexcept { return device_; }
   [[nodiscard]] const device_place& place() const noexcept { return place_; }
 

@@ -18,7 +18,7 @@ namespace {
   return size.ws_col;
 }
 
-/// Cut to columns; texts here are ASCII but for names of devices, which stand last.
+/// Cuts a text to columns. Texts are ASCII, except device names, which come last.
 [[nodiscard]] std::string cut(const std::string& text, std::size_t columns) {
   return text.size() <= columns ? text : switchyard::text::shortened(text, columns - 3);
 }
@@ -105,8 +105,8 @@ std::string progress::counts() const {
   const double elapsed = std::chrono::duration<double>(clock::now() - begin_).count();
   std::optional<double> left;
   if (done_ > before_ && done_ < total_) {
-    // What a problem takes changes by orders of magnitude over a grid: the mean of all so far and of the last
-    // few, whichever is longer, so that the rest seldom takes longer than was said.
+    // A problem's duration varies by orders of magnitude over a grid. The longer of two means, of all
+    // problems and of the last few, seldom promises too little.
     const double mean = finished_at_ / static_cast<double>(done_ - before_);
     const double rest = static_cast<double>(total_ - done_);
     left = std::max(0.0, std::max(mean, recent_) * rest - (elapsed - finished_at_));

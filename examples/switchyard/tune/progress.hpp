@@ -25,13 +25,13 @@ class progress {
 
   /// What a worker does now, and the best variant so far, if there is one.
   void update(std::size_t worker, const std::string& doing, const std::string& best);
-  /// A problem is done with: a line of its own on a file, the bar alone on a terminal.
+  /// A problem is finished: prints a line to a file, or updates the bar on a terminal.
   void finished(std::size_t worker, const std::string& line);
-  /// A variant failed: a line of its own everywhere.
+  /// A variant failed: prints a line, on a terminal too.
   void failed(const std::string& line);
-  /// A line of its own everywhere.
+  /// Prints a line, on a terminal too.
   void say(const std::string& line);
-  /// Takes the bar away.
+  /// Removes the bar.
   void close();
 
   [[nodiscard]] std::size_t failures() const;

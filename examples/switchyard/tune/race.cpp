@@ -32,7 +32,7 @@ constexpr double long_us = 3000;   ///< from here on, fewer samples of a call sa
 constexpr double short_us = 20;    ///< calls up to here are replayed as a graph
 constexpr double sample_us = 200;  ///< of one sample, about
 
-/// How slow a variant may be, over the fastest, to be timed in a round.
+/// How much slower than the fastest a variant may be to take part in a round.
 [[nodiscard]] double still_in(std::size_t round) {
   return round == 0 ? 1.7 : round < 3 ? 1.3 : round < 5 ? 1.12 : 1.06;
 }
@@ -64,7 +64,7 @@ double measuring_worker::turn(const serving& variant, const turn_options& option
   throw worker_lost{worker_lost::kind::garbage, "it took no time"};
 }
 
-/// A turn of a contender, which is out of the race where that fails.
+/// One turn of a contender. A failed turn takes it out of the race.
 bool measuring_worker::take_turn(contender& of, const turn_options& options, const race_hooks& hooks,
                                  const std::function<void(double)>& take) {
   try {
@@ -83,14 +83,14 @@ bool measuring_worker::take_turn(contender& of, const turn_options& options, con
   return false;
 }
 
-/// A short look at each, so that the hopeless are known.
+/// Times each contender briefly, to find hopeless ones.
 void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks) {
   double best = 0;
   std::string best_text;
   for (contender& racer : all) {
     const auto known = last_share_.find(key_of(racer.variant));
     if (!exhaustive && best > 300 && known != last_share_.end() && known->second > 4) {
-      racer.out = true;  // it was hopeless at the problem before, and such calls take long
+      racer.out = true;  // hopeless at the previous problem, and its calls take long
       continue;
     }
     hooks.doing("quick " + racer.variant.id, best_text);
@@ -100,11 +100,11 @@ void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive,
     const auto is_hopeless = [&] {
       return !exhaustive && best > 0 && first > (best > 100 ? 2.5 : 20) * best;
     };
-    // Or it was held up. The first one of all finds the device at rest, with low clocks.
+    // It may have been delayed. The very first call finds the device idle, with low clocks.
     if ((is_hopeless() || best == 0) && !take_turn(racer, {}, hooks, least_of)) continue;
     racer.quick = first;
     if (is_hopeless()) continue;
-    // The less of two, so that a hiccup costs no variant its place. What takes milliseconds has none.
+    // The shorter of two, so that a hiccup eliminates no variant. Calls of milliseconds are not affected.
     double more = 0;
     const auto least_of_more = [&more](double time) { more = more == 0 ? time : std::min(more, time); };
     const turn_options few{3, 0, first, false};
@@ -120,7 +120,7 @@ void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive,
   }
 }
 
-/// Samples of all, in turns. Those that fall behind take no part in later rounds.
+/// Samples all contenders in turns. Those that fall behind skip later rounds.
 void measuring_worker::timed_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks) {
   const bool on_host = worker_.device().backend == "host";
   const bool sustained = settings_.sustained_seconds > 0;
@@ -191,7 +191,7 @@ race_outcome measuring_worker::race(const std::vector<serving>& variants, bool e
                                     const race_hooks& hooks) {
   std::vector<contender> all;
   for (const serving& variant : variants) all.push_back({variant, 0, {}, false});
-  // Those that were good at the last problem first, so that hopeless ones are known early.
+  // Variants that were fast at the previous problem go first, so that hopeless ones are found early.
   const auto share_of = [this](const contender& racer) {
     const auto found = last_share_.find(key_of(racer.variant));
     return found == last_share_.end() ? 2.0 : found->second;
@@ -220,7 +220,7 @@ race_outcome measuring_worker::race(const std::vector<serving>& variants, bool e
     out.drift = std::abs(late / early - 1);
     out.steady = out.drift <= std::max(settings_.drift, 2 * winner.time().uncertainty());
   }
-  if (!ready_) return out;  // the last one cost the process
+  if (!ready_) return out;  // the last variant ended the process
   try {
     const json state = ask({{"state", true}});
     for (const char* const name : {"clock_mhz", "memory_clock_mhz", "celsius", "slowdowns"}) {

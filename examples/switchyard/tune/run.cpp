@@ -63,7 +63,7 @@ using seconds = std::chrono::duration<double>;
   return out;
 }
 
-/// What one thread does: the next problem that nobody has, until none is left.
+/// One thread: takes the next problem until none is left.
 void work(shared_run& run, worker_process& worker, std::size_t index, std::atomic<std::size_t>& next,
           std::mutex& mutex, tune_outcome& outcome) {
   problem_tuner tuner{run, worker, index};
@@ -146,7 +146,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
                         workers.back()->place().text() + " is " + last.name +
                         "; a table describes one device: tune the devices one by one, into separate tables"};
     }
-    // A process dies with the thread that started it; each thread starts its own.
+    // A worker process ends with the thread that started it, so each thread starts its own.
     workers.back()->kill();
   }
 

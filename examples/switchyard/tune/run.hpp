@@ -61,7 +61,8 @@ struct tune_outcome {
   [[nodiscard]] std::string text() const;
 };
 
-/// Throws usage_error and switchyard::error. `interrupted` ends it soon, with everything kept.
+/// Runs until all problems are measured, the budget is used up or `interrupted` becomes true; results so far
+/// are kept. Throws usage_error and switchyard::error.
 [[nodiscard]] tune_outcome tune(const session& session, const tune_settings& settings,
                                 const known_operator& known, const std::vector<device_place>& devices,
                                 const switchyard::tune::shard& part, const std::atomic<bool>& interrupted);

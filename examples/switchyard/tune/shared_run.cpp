@@ -36,7 +36,7 @@ namespace {
          std::to_string(SWITCHYARD_VERSION_MINOR) + "." + std::to_string(SWITCHYARD_VERSION_PATCH);
 }
 
-/// Takes in what a device said of its clocks when a time was taken.
+/// Adds the clock readings of one timing.
 void add_clocks(sy::measured_clocks& into, const json& answer) {
   if (!answer.contains("clock_mhz")) return;
   const auto widen = [&answer](sy::least_and_most& range, const char* name) {
@@ -134,7 +134,7 @@ void shared_run::put(const tuning_problem& problem, sy::problem_view full,
                      const std::vector<serving>& variants, std::vector<sy::tune::row_entry> times,
                      double uncertainty) {
   const std::scoped_lock lock{mutex_};
-  // Another worker may have found one of them to be bad meanwhile.
+  // Another worker may have found one of the variants bad meanwhile.
   std::erase_if(times, [&](const sy::tune::row_entry& entry) {
     return std::any_of(variants.begin(), variants.end(), [&](const serving& other) {
       return other.id == entry.variant && notes.find_bad(other.id, other.blob, other.type).has_value();
@@ -220,7 +220,7 @@ void shared_run::write_now() {
   if (settings.deny) deny();
   sy::tune::settle_ties(table);
   std::vector<sy::measurement> runs{this_run()};
-  // Rows of other runs keep what is said of those.
+  // Rows of other runs keep the description of their run.
   if (rows_.size() < row_count()) runs.insert(runs.end(), earlier_.begin(), earlier_.end());
   if (runs.size() > 1 && is_same_run(runs[0], runs[1])) {  // one that was stopped and goes on
     join(runs[0], runs[1]);

@@ -46,13 +46,13 @@ class shared_run {
   std::vector<tuning_problem> problems;
   std::unique_ptr<progress> bar;
 
-  /// Reads the table that is there, if it may be continued. A new one matches problems to rows as the other
-  /// tables of the operator do, those of its backend first.
+  /// Reads the existing table if it may be continued. A new table matches problems to rows as other tables of
+  /// the operator do, those of its backend first.
   void read_table(const session& session);
 
   [[nodiscard]] bool has_row(const tuning_problem& problem, switchyard::problem_view full) const;
 
-  /// Whether a problem needs no measuring, as far as that is known without a worker.
+  /// Whether it is known without a worker that a problem needs no measurement.
   [[nodiscard]] bool is_done(const tuning_problem& problem) const;
 
   [[nodiscard]] std::string key(const tuning_problem& problem) const;
@@ -60,7 +60,7 @@ class shared_run {
   void put(const tuning_problem& problem, switchyard::problem_view full, const std::vector<serving>& variants,
            std::vector<switchyard::tune::row_entry> times, double uncertainty);
 
-  /// A variant that must not be used: no row keeps it.
+  /// Removes a variant that must not be used from every row.
   void put_bad(const bad_variant& bad);
 
   void add_clocks(const nlohmann::json& answer);
@@ -79,7 +79,7 @@ class shared_run {
   [[nodiscard]] bool all_measured(const switchyard::row_group& group, std::size_t variant) const;
   [[nodiscard]] std::string place_of(const switchyard::row_group& group, std::size_t row) const;
 
-  /// After every problem; where writing a large table takes long, less often.
+  /// Writes the table after every problem, or less often if a large table takes long to write.
   void write_soon();
 
   void write_now();

@@ -32,7 +32,7 @@ constexpr std::array all_limits{std::pair{RLIMIT_AS, "RLIMIT_AS"},
                                 std::pair{RLIMIT_SIGPENDING, "RLIMIT_SIGPENDING"},
                                 std::pair{RLIMIT_STACK, "RLIMIT_STACK"}};
 
-/// What a file of /proc says; empty where it cannot be read, as when its thread has ended.
+/// The content of a file in /proc; empty if it cannot be read, for example because its thread has ended.
 [[nodiscard]] std::string read_proc(const char* path) {
   std::string out;
   const int file = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -56,8 +56,8 @@ constexpr std::array all_limits{std::pair{RLIMIT_AS, "RLIMIT_AS"},
   return begin == std::string::npos ? std::string{} : text.substr(begin, text.find('\n', begin) - begin);
 }
 
-/// Whether a mask, in hexadecimal digits, has bits that another one lacks. A thread that starts has all
-/// signals blocked for a moment, so that fewer say nothing.
+/// Whether a mask in hexadecimal has bits that another one lacks. A starting thread blocks all signals for a
+/// moment, so fewer bits mean nothing.
 [[nodiscard]] bool blocks_more(const std::string& mask, const std::string& than) {
   const auto bits = [](const std::string& text) { return std::strtoull(text.c_str(), nullptr, 16); };
   return (bits(mask) & ~bits(than)) != 0;
@@ -109,7 +109,7 @@ std::string process_state::changed_since(const process_state& before) const {
   };
   for (const auto& [name, value] : before.values_) {
     const auto found = values_.find(name);
-    // What cannot be read any more, for lack of descriptors say, is explained by another value.
+    // If a value cannot be read, for example for lack of descriptors, another value shows why.
     if (found != values_.end() && !found->second.empty() && found->second != value)
       return text(name, value, found->second);
   }

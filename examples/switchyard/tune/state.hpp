@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a kernel can change about the process that runs it, so that the kernels after it suffer: signal masks,
-// limits, timers, the working folder. A kernel in a shared object may do all that; tune_worker.cpp compares
-// before and after each request.
+// The state of a process that a kernel in a shared object can change to the harm of later kernels: signal
+// masks, limits, timers, the working folder. tune/worker.cpp compares it before and after each request.
 #pragma once
 
 #include <map>
@@ -15,10 +14,10 @@ class process_state {
  public:
   [[nodiscard]] static process_state now();
 
-  /// "RLIMIT_FSIZE was unlimited, now 0"; empty where nothing was changed.
+  /// "RLIMIT_FSIZE was unlimited, now 0"; empty if nothing changed.
   [[nodiscard]] std::string changed_since(const process_state& before) const;
 
-  /// Whether there are threads that were not there before: what they do may show later.
+  /// Whether there are new threads, whose effects may show later.
   [[nodiscard]] bool has_more_threads_than(const process_state& before) const;
 
  private:

@@ -30,7 +30,7 @@ namespace tool {
 
 namespace {
 
-/// The parent of a process, or 0 where that is not known any more.
+/// The parent of a process, or 0 if the process has ended.
 [[nodiscard]] pid_t parent_of(const fs::path& process) {
   // A process that ends meanwhile makes reading fail with ESRCH, on which a stream would throw.
   const int file = ::open((process / "stat").c_str(), O_RDONLY | O_CLOEXEC);
@@ -60,7 +60,7 @@ namespace {
   return out;
 }
 
-/// Children of what is killed become this process's own, as their nearest subreaper, and are next.
+/// Children of killed processes become children of this one, their nearest subreaper, and are killed next.
 void end_descendants() {
   constexpr int max_generations = 1000;  // something that multiplies faster cannot be caught
   for (int i = 0; i < max_generations; ++i) {

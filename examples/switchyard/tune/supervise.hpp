@@ -4,10 +4,10 @@
 
 namespace tool {
 
-/// Splits the calling process, which has one thread, in two. The child returns and is the worker. The parent
-/// stays behind and never returns: when the worker has ended, or SIGTERM asks for it, it ends all that the
-/// worker has started, sessions of their own included, and then ends as the worker did. It ends them too when
-/// its own parent dies. The descriptors are the worker's alone.
+/// Forks the calling process, which must have one thread. The child returns and is the worker. The parent
+/// never returns: when the worker ends, on SIGTERM, or when its own parent dies, it ends all processes that
+/// the worker has started, including those in other sessions, and exits with the worker's status. The parent
+/// closes its descriptors.
 void split_off_worker(int requests, int answers);
 
 }  // namespace tool

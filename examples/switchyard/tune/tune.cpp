@@ -49,7 +49,7 @@ namespace {
   throw usage_error{"--shard: expected K/N with K below N, such as 0/4, got '" + text + "'"};
 }
 
-/// On a host with several ranks, each takes a device of its own.
+/// On a host with several ranks, each rank uses its own device.
 [[nodiscard]] std::vector<device_place> devices_of_rank(const tune_settings& settings,
                                                         const sy::tune::shard& part) {
   if (!settings.how.devices.empty() || !part.local) return require_devices(settings.how.devices);
@@ -57,7 +57,7 @@ namespace {
   return {all[*part.local % all.size()]};
 }
 
-/// The operators to tune, and each one's part of the time.
+/// The operators to tune, each with its share of the time.
 [[nodiscard]] std::vector<std::pair<const known_operator*, double>> operators_of(
     const tune_settings& settings) {
   std::vector<std::pair<const known_operator*, double>> out;
@@ -91,8 +91,8 @@ namespace {
   return out;
 }
 
-/// What the next of `count` operators gets of the time that is left: half of that is dealt equally, so that
-/// each is begun, and half by calls.
+/// The next of `count` operators' share of the remaining time. Half of the time is divided equally, so that
+/// each operator is begun, and half by calls.
 [[nodiscard]] double share_of(double weight, double weight_left, std::size_t count) {
   return 0.5 / static_cast<double>(count) + 0.5 * weight / weight_left;
 }
@@ -144,7 +144,7 @@ void run(raw_arguments arguments, session& session) {
     }
     const tune_outcome outcome = tune(session, mine, *known, devices, part, interrupted());
     if (outcome.table.empty()) break;  // interrupted before it began
-    // What one operator did not need, the others have.
+    // Time that one operator did not need goes to the others.
     if (settings.budget_seconds)
       settings.budget_seconds = std::max(0.1, *settings.budget_seconds - outcome.seconds);
     weight_left -= weight;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The measuring process: reads requests, one JSON object on each line, and answers each with one line. A
-// kernel that crashes costs only this process; tune_process.hpp is the other end.
+// kernel that crashes ends only this process; tune/process.hpp is the other end.
 //
 //   (at the start)                             {"device": {...}, "pid": n}
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
@@ -186,9 +186,9 @@ class line_channel {
 
 void run(const worker_arguments& arguments, const session& session) {
   split_off_worker(arguments.requests, arguments.answers);
-  // The tuner answers for interruptions, and a kernel that dies leaves no core behind.
+  // The tuner handles interruptions, and a kernel that crashes leaves no core file.
   std::signal(SIGINT, SIG_IGN);  // NOLINT(cert-err33-c): cannot fail for this signal
-  // A signal is what it died of, whatever handlers a library or a sanitizer brings.
+  // The default action ends the process, whatever handlers a library or a sanitizer has installed.
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
     std::signal(number, SIG_DFL);  // NOLINT(cert-err33-c): cannot fail for these signals
   }
@@ -232,7 +232,7 @@ void run(const worker_arguments& arguments, const session& session) {
       answer = {{"error", "the host has not enough memory for this problem"},
                 {"code", static_cast<int>(sy::error_code::out_of_memory)}};
     }
-    // A driver of a GPU starts threads and may set limits of its own, and no kernel there can.
+    // A GPU's driver starts threads and may set limits; a kernel on a GPU can do neither.
     if (place.backend == "host") {
       const process_state after = process_state::now();
       if (const std::string changed = after.changed_since(before); !changed.empty())
