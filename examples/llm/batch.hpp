@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The tokens of one step of a model: some of each of several sequences, one sequence after the other.
+// The tokens of one step of a model: consecutive tokens of several sequences, one sequence after the other.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ namespace {
   return *std::max_element(values.begin(), values.end());
 }
 
-/// Prints a text for people, and a JSON object for programs.
+/// Prints a text, and a JSON object for programs.
 class report {
  public:
   explicit report(const std::string& path) {
@@ -37,7 +37,7 @@ class report {
     std::fflush(stdout);
     if (file_.is_open()) file_ << "{" << json << "}" << std::endl;
   }
-  /// What a point measures, and why it could not be.
+  /// Reports that a point could not be measured, and why.
   void write_left_out(const std::string& point, const std::exception& problem) {
     std::printf("%s: left out: %s\n", point.c_str(), problem.what());
   }
@@ -111,7 +111,7 @@ void bench_swap(const switchyard::catalog& catalog, loaded_model& model, const b
              1000 * found.longest_after, integer(found.captures), found.was_taken ? "true" : "false"));
 }
 
-/// The first logits of the process, which wait for kernels to be loaded and, on the CPU, for the file.
+/// The time of the process's first logits, which includes loading kernels and, on the CPU, reading the file.
 void bench_first(loaded_model& model, const bench_options& points, report& to) {
   const double loaded = process_seconds();
   const std::int64_t tokens = std::max<std::int64_t>(1, std::min(points.prompts.front(), model.context()));

@@ -99,7 +99,7 @@ struct cublaslt::functions {
   }
 };
 
-/// What an algorithm is chosen by. Alignments are in bytes, at most 256.
+/// The properties by which an algorithm is chosen. Alignments are in bytes, at most 256.
 struct cublaslt::shape {
   std::int64_t rows, inputs, outputs, x_stride, out_stride;
   sy::dtype type;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Products with plain weights by cuBLASLt, for prompts. The library is opened at run time, where it is: the
-// engine is not linked with it.
+// Linear layers with plain weights by cuBLASLt, for prompts. The library is opened at run time if it is
+// installed; the engine is not linked with it.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ struct plain_product {
 
 class cublaslt {
  public:
-  /// Opens what LLM_CUBLASLT names, else libcublasLt.so.13 or .12. Null where there is none, where the device
-  /// is not of CUDA, and where the library refuses the device; `why` then says so.
+  /// Opens the library that LLM_CUBLASLT names, otherwise libcublasLt.so.13 or .12. Null if there is none, if
+  /// the device is no CUDA device, or if the library refuses it; `why` then gives the reason.
   [[nodiscard]] static std::unique_ptr<cublaslt> open(const switchyard::device& device,
                                                       const std::shared_ptr<const device_api>& api,
                                                       std::string& why);
@@ -37,8 +37,8 @@ class cublaslt {
   cublaslt& operator=(const cublaslt&) = delete;
   ~cublaslt();
 
-  /// Whether the product was launched. False where the library has no kernel for it. The device must be
-  /// current. Throws driver_error where a launch fails.
+  /// Returns false if the library has no kernel for the product. The device must be current. Throws
+  /// driver_error if a launch fails.
   [[nodiscard]] bool multiply(const plain_product& product, switchyard::stream on);
 
  private:

@@ -13,8 +13,8 @@
 
 namespace llm {
 
-/// Memory of a device, freed with the object. Whatever happens here is complete when the function returns:
-/// every stream may use the memory then. No stream may use it any more when it is freed.
+/// Memory of a device, freed with the object. All functions are synchronous: every stream may use the memory
+/// afterwards. When it is freed, no stream may use it.
 class device_memory {
  public:
   device_memory() = default;
@@ -32,7 +32,7 @@ class device_memory {
   [[nodiscard]] std::byte* data() const noexcept { return static_cast<std::byte*>(address_); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
-  /// Copies from host memory, to `first` bytes into this one.
+  /// Copies from host memory to the offset `first` in bytes.
   void upload(const void* from, std::size_t bytes, std::size_t first = 0);
   void fill(std::uint8_t byte);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A stream of the engine's own, which no other stream waits for; the CPU has one only.
+// The engine's own stream, which no other stream waits for; the CPU has only one.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Generates text for several prompts at once. Each step takes one token of every sequence that is generating,
-// and fills up with pieces of prompts: a long prompt does not stop the others.
+// Generates text for several prompts at once. Each step computes one token of every generating sequence and
+// fills up with pieces of prompts, so that a long prompt does not delay the others.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +24,21 @@ struct generation_request {
   std::vector<token_id> prompt;  ///< one token or more
   sampling_options sampling;
   std::int64_t max_tokens = 256;
-  /// Receives each token that was generated, the one that ends the sequence left out.
+  /// Receives each generated token, except the one that ends the sequence.
   std::function<void(token_id)> on_token;
   std::function<void(finish_reason)> on_finish;
 };
 
 class engine {
  public:
-  /// All must outlive the object. `context`: tokens that a sequence may have.
+  /// All must outlive the object. `context`: the most tokens of a sequence.
   engine(forward& model, kv_cache& cache, const tokenizer& text, step_limits limits, std::int64_t context);
 
-  /// Queues a prompt. It starts as soon as there is room for all that it may become. Throws
-  /// std::invalid_argument where that can never be.
+  /// Queues a prompt. It starts when the cache has room for its longest possible sequence. Throws
+  /// std::invalid_argument if that can never be.
   void add(generation_request request);
 
-  /// Runs one step; false where nothing is left to do.
+  /// Runs one step. Returns false if nothing is left to do.
   bool step();
 
   /// Since the beginning.

@@ -14,7 +14,7 @@ namespace ops = switchyard::operators;
 
 namespace {
 
-/// How many tokens of each sequence a step has, where that is the same number for all; else 0.
+/// The number of tokens that each sequence has in a step if it is the same for all, otherwise 0.
 [[nodiscard]] std::int64_t tokens_of_each(const batch& step) {
   const std::int64_t first = step.starts[1];
   for (std::size_t i = 1; i + 1 < step.starts.size(); ++i) {
@@ -92,9 +92,9 @@ forward::forward(sy::catalog& catalog, const sy::device& device, const model_con
 
 forward::~forward() {
   try {
-    stream_.wait();  // buffers are freed without regard to it
+    stream_.wait();  // buffers are freed without waiting for the stream
   } catch (const sy::error&) {
-    // What failed was reported by the step, or by nobody who still waits for it.
+    // The step reported the failure, or nobody waits for it any more.
   }
 }
 
@@ -138,15 +138,16 @@ void forward::normalise(const sy::const_tensor& gamma, std::int64_t tokens, bool
   }
 }
 
-/// Whole pages: a bound that changes with every token would be a new problem with every token, and on a GPU
-/// another graph.
+/// Rounds up to whole pages: a bound that changed with every token would make every token a new problem and,
+/// on a GPU, a new graph.
 std::int64_t forward::longest_of(const batch& step) const {
   const std::int64_t pages = kv_cache::pages_for(*std::max_element(step.used.begin(), step.used.end()));
   const bool is_captured = api_ != nullptr && tokens_of_each(step) == 1;
   return std::min(is_captured ? captured_pages(pages) : pages, step.pages_stride) * kv_cache::page_size;
 }
 
-/// Few queries of each sequence take the kernels made for that; prompts, and steps of both, the others.
+/// Steps of few queries for each sequence use attention_decode; prompts and mixed steps use
+/// attention_forward.
 void forward::run_attention(std::size_t index, const batch& step) {
   const std::int64_t tokens = step.tokens();
   const std::int64_t sequences = step.sequences();
@@ -212,7 +213,7 @@ void forward::run_layer(std::size_t index, const batch& step) {
   linear_layers_.multiply(activated, layer.down, hidden_rows(added_, tokens));
 }
 
-/// Everything between the copies: what a graph has.
+/// Everything between the copies: the content of a graph.
 void forward::run_layers(const batch& step) {
   const std::int64_t tokens = step.tokens();
   calls_.launch(embedding_,

@@ -66,11 +66,11 @@ class forward {
   /// Steps are not captured while there is one.
   void set_probe(probe observer) { probe_ = std::move(observer); }
 
-  /// Waits for the steps whose logits nobody wanted.
+  /// Waits for steps without wanted logits.
   void wait() { stream_.wait(); }
 
   [[nodiscard]] const step_graphs::counts& graphs() const noexcept { return graphs_.totals(); }
-  /// Why products of many rows are not cuBLASLt's; empty: they are.
+  /// Why cuBLASLt does not serve linear layers of many rows; empty if it does.
   [[nodiscard]] const std::string& why_no_cublaslt() const noexcept {
     return linear_layers_.why_no_cublaslt();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What is asked of an open file. gguf_parse.cpp reads it.
+// Queries of an open file. gguf_parse.cpp reads it.
 #include "gguf.hpp"
 
 #include <bit>

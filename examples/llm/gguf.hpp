@@ -2,9 +2,9 @@
 // Reads GGUF files, versions 2 and 3: metadata and tensors.
 //
 // The file is mapped and checked once, when it is opened; names, strings and tensor data are views into the
-// map. Any bytes may be given: what is wrong is refused with gguf_error, and nothing is allocated that the
-// file's size does not justify. A tensor of a type that is not read is refused when it is asked for, so that
-// the metadata of such a file can be shown. Const functions may be called from any number of threads.
+// map. Any bytes may be given: faults throw gguf_error, and allocations are bounded by the file's size. A
+// tensor of an unsupported type is refused when it is requested, so that the metadata of such a file can be
+// shown. Const functions may be called from any number of threads.
 #pragma once
 
 #include <array>
@@ -60,7 +60,7 @@ class gguf_file {
   gguf_file& operator=(const gguf_file&) = delete;
   ~gguf_file() = default;
 
-  /// The path or the name that it was opened with.
+  /// The path or name with which it was opened.
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   /// 2 or 3.
   [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
@@ -115,15 +115,15 @@ class gguf_file {
 
   // Tensors.
 
-  /// All, in the order of the file, those of types that are not read among them.
+  /// All tensors in the order of the file, including those of unsupported types.
   [[nodiscard]] std::span<const gguf_tensor> tensors() const noexcept { return tensors_; }
-  /// Null where the file has none of this name. Throws gguf_error where it has one of a type that is not
-  /// read: an optional tensor must not seem absent.
+  /// Null if the file has none of this name. Throws gguf_error if its type is unsupported: an optional tensor
+  /// must not seem absent.
   [[nodiscard]] const gguf_tensor* find(std::string_view name) const;
-  /// Throws gguf_error where the file has none of this name, or one of a type that is not read.
+  /// Throws gguf_error if the file has none of this name, or if its type is unsupported.
   [[nodiscard]] const gguf_tensor& at(std::string_view name) const;
 
-  /// A gguf_error for a fault that a caller finds in this file: the path, a colon and the text.
+  /// Makes a gguf_error for a fault that a caller finds in this file: the path, a colon and the text.
   [[nodiscard]] gguf_error error(std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Keys and values of all sequences in pages, and who holds which page.
+// The keys and values of all sequences in pages, and the pages of each sequence.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +33,14 @@ class kv_cache {
   [[nodiscard]] static std::int64_t pages_for(std::int64_t tokens) noexcept {
     return (tokens + page_size - 1) / page_size;
   }
-  /// Where a token of a sequence with these pages goes, as rotary_cache counts slots.
+  /// The slot of a token of a sequence with these pages, as rotary_cache numbers slots.
   [[nodiscard]] static std::int64_t slot_of(const std::vector<std::int32_t>& pages, std::int64_t position) {
     return pages[static_cast<std::size_t>(position / page_size)] * page_size + position % page_size;
   }
   /// Takes `count` pages, which free_pages() must hold.
   [[nodiscard]] std::vector<std::int32_t> take(std::int64_t count);
   void give_back(const std::vector<std::int32_t>& pages);
-  /// Makes zeros of all keys and values.
+  /// Sets all keys and values to zero.
   void clear();
 
  private:

@@ -69,8 +69,8 @@ void linear_layers::multiply(const sy::const_tensor& x, const projection& with, 
   }
 }
 
-/// False where matmul_quantized is to serve: few rows, a bias (in f32, which cuBLASLt does not add to 16
-/// bits), the logits (in f32, too).
+/// Whether cuBLASLt may serve. Otherwise matmul_quantized does: for few rows, a bias (in f32, which cuBLASLt
+/// does not add to 16 bits), and the logits (in f32, too).
 bool linear_layers::multiply_with_cublaslt(const sy::const_tensor& x, const projection::part& with,
                                            const sy::tensor& out) {
   if (cublaslt_ == nullptr || x.extent(0) < least_rows || x.dtype() != out.dtype() ||
@@ -90,8 +90,8 @@ bool linear_layers::multiply_with_cublaslt(const sy::const_tensor& x, const proj
   return cublaslt_->multiply(product, calls_.stream());
 }
 
-/// The matrix itself if it is of this type, else a copy that lives until the next call. Null where there is
-/// no room for it, as for the output matrix.
+/// The matrix itself if it is of this type, otherwise a copy that is valid until the next call. Null if it
+/// does not fit, as the output matrix.
 const void* linear_layers::dequantised(const ops::weight_matrix& of, sy::dtype type) {
   if (is_plain(of.format, type) && of.stride() == of.columns * sy::size_of(type)) return of.data;
   if (static_cast<std::size_t>(of.rows * of.columns * sy::size_of(type)) > plain_.bytes()) return nullptr;

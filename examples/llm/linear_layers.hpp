@@ -21,8 +21,8 @@ namespace llm {
 
 class linear_layers {
  public:
-  /// `hidden` is the type of what is multiplied. cuBLASLt serves if `uses_cublaslt` and if it is there. All
-  /// references must outlive the object.
+  /// `hidden` is the type of the input. cuBLASLt serves if `uses_cublaslt` is set and the library is found.
+  /// All references must outlive the object.
   linear_layers(switchyard::catalog& catalog, const switchyard::device& device,
                 const std::shared_ptr<const device_api>& api, const model_weights& weights,
                 step_workspace& calls, switchyard::dtype hidden, bool int8_activations, bool uses_cublaslt);
@@ -30,12 +30,12 @@ class linear_layers {
   /// Each part of a projection writes its columns of `out`.
   void multiply(const switchyard::const_tensor& x, const projection& with, const switchyard::tensor& out);
 
-  /// Why products of many rows are not cuBLASLt's; empty: they are.
+  /// Why cuBLASLt does not serve many rows; empty if it does.
   [[nodiscard]] const std::string& why_no_cublaslt() const noexcept { return why_no_cublaslt_; }
 
  private:
-  /// Rows from which on cuBLASLt serves. Fewer are bound by reading the weights, which are smaller as they
-  /// are than dequantised.
+  /// The fewest rows that cuBLASLt serves. Fewer rows are bound by reading the weights, which are smaller
+  /// quantised than dequantised.
   static constexpr std::int64_t least_rows = 65;
 
   [[nodiscard]] bool multiply_with_cublaslt(const switchyard::const_tensor& x, const projection::part& with,

@@ -16,7 +16,7 @@ using clock = std::chrono::steady_clock;
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-/// Steps of sequences whose tokens are made up: sampling takes no part.
+/// Steps of sequences of invented tokens, without sampling.
 class stepper {
  public:
   /// `tokens` of each sequence.
@@ -41,7 +41,7 @@ class stepper {
     for (const auto& pages : pages_) model_.cache().give_back(pages);
   }
 
-  /// `count` more tokens of every sequence, with the logits of the last one of each where they are wanted.
+  /// Computes `count` more tokens of every sequence and, if wanted, the logits of each sequence's last token.
   void run(std::int64_t cached, std::int64_t count, bool wants_logits) {
     batch step;
     step.pages_stride = model_.limits().pages;
@@ -94,7 +94,7 @@ decode_speed measure_decode(loaded_model& model, std::int64_t sequences, std::in
   const std::int64_t captures = model.model().graphs().captures;
   std::vector<double> found;
   std::vector<double> times;
-  // Two that warm up: with graphs, a step runs plainly, is captured, and then replayed.
+  // Two warm-up steps: with graphs, a step first runs plainly, is then captured, and replayed from then on.
   for (int run = -1; run <= runs; ++run) {
     const auto begin = clock::now();
     for (std::int64_t i = 0; i < tokens; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How fast a loaded model is, with tokens that are made up: prompts, generation behind tokens in the cache,
-// and generation while a table is replaced.
+// Measures the speed of a loaded model with invented tokens: prompts, generation behind cached tokens, and
+// generation while a table is replaced.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct spread {
 };
 [[nodiscard]] spread spread_of(std::vector<double> values);
 
-/// Tokens per second of a prompt, of `runs` runs behind one that warms up. Throws std::invalid_argument where
-/// context or cache are too small, here as below.
+/// Tokens per second of a prompt, in `runs` runs after a warm-up. This and the functions below throw
+/// std::invalid_argument if context or cache are too small.
 [[nodiscard]] spread measure_prompt(loaded_model& model, std::int64_t tokens, int runs);
 
 struct decode_speed {
@@ -29,8 +29,8 @@ struct decode_speed {
   std::int64_t captures = 0;
 };
 
-/// Generates `tokens` tokens of each sequence behind `context` tokens each. Those are not computed: what the
-/// cache holds has no effect on the time, so that it holds zeros.
+/// Generates `tokens` tokens of each sequence behind `context` tokens. These are not computed: the content of
+/// the cache does not affect the time, so it is zero.
 [[nodiscard]] decode_speed measure_decode(loaded_model& model, std::int64_t sequences, std::int64_t context,
                                           std::int64_t tokens, int runs);
 

@@ -10,7 +10,7 @@
 
 namespace llm {
 
-/// How the pairs lie that rotary embedding turns.
+/// The layout of the pairs that rotary embedding rotates.
 enum class rotary_pairs { neighbours, halves };
 
 struct model_config {
@@ -35,7 +35,7 @@ struct model_config {
 /// that contradict each other, an extension of the context that is not supported.
 [[nodiscard]] model_config read_config(const gguf_file& file);
 
-/// The angle of each pair for position 1. Llama 3.1's files state how far each is stretched (rope_freqs).
+/// The angle of each pair at position 1. Llama 3.1's files give a factor for each (rope_freqs).
 [[nodiscard]] std::vector<double> rotary_angles(const gguf_file& file, const model_config& config);
 
 }  // namespace llm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the system knows of this process.
+// Facts that the system knows about this process.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace llm {
 /// Seconds since the process started, to a hundredth; 0 where the system does not tell.
 [[nodiscard]] double process_seconds();
 
-/// The most host memory that the process has had, in bytes. Mapped files count as far as they are in memory.
+/// The peak host memory of the process in bytes, including the resident part of mapped files.
 [[nodiscard]] std::int64_t peak_host_bytes();
 
 }  // namespace llm

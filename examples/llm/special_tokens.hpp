@@ -24,7 +24,7 @@ class special_tokens {
     std::size_t bytes = 0;
     token_id token = -1;
   };
-  /// The first name in the text, and of several that begin there the longest.
+  /// The first name in the text; the longest of those that begin there.
   [[nodiscard]] std::optional<match> find_first(std::string_view text) const;
   /// The token of exactly this name.
   [[nodiscard]] std::optional<token_id> find(std::string_view name) const;

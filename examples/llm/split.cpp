@@ -59,7 +59,7 @@ constexpr std::array named_rules{
   return reinterpret_cast<const char*>(text.data());
 }
 
-/// What a match needs besides the pattern, for one thread.
+/// The state of a match besides the pattern, for one thread.
 class match_state {
  public:
   match_state() : data_{pcre2_match_data_create(1, nullptr)}, context_{pcre2_match_context_create(nullptr)} {
@@ -137,7 +137,7 @@ splitter::code_ptr splitter::compile(std::string_view pattern) {
                              std::to_string(offset) + "): " + message_of(error) +
                              ". A PCRE2 with Unicode support is required"};
   }
-  // Without JIT, as on processors that PCRE2 has none for, matching is slower and else the same.
+  // Without JIT, which PCRE2 lacks on some processors, matching is slower but gives the same result.
   static_cast<void>(pcre2_jit_compile(out.get(), PCRE2_JIT_COMPLETE));
   return out;
 }

@@ -10,7 +10,7 @@ namespace llm {
 
 namespace {
 
-/// Most of the time of a first reading goes into page faults, which threads take at the same time.
+/// A first reading spends most of its time in page faults, which threads handle in parallel.
 void copy_in_parallel(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t least = 1U << 20U;
   const std::size_t most = std::clamp(std::thread::hardware_concurrency(), 1U, 8U);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Copies a file's bytes to a GPU: threads read them into pinned memory while the piece before is on its way.
-// From the mapped file itself, the driver would read and copy in turns, on one thread.
+// Copies a file's bytes to a GPU: threads read a piece into pinned memory while the previous one is copied.
+// From the mapped file, the driver would read and copy alternately on one thread.
 #pragma once
 
 #include <array>

@@ -23,10 +23,10 @@ namespace llm {
 
 class step_graphs {
  public:
-  /// Graphs that are kept. A conversation of 128 Ki tokens has 40.
+  /// The most graphs that are kept. A conversation of 128 Ki tokens has 40.
   static constexpr std::size_t most = 64;
 
-  /// What the arguments of a step's calls depend on.
+  /// The values that the arguments of a step's calls depend on.
   struct shape {
     std::int64_t sequences = 0;
     std::int64_t wanted = 0;
@@ -40,7 +40,7 @@ class step_graphs {
   step_graphs(const switchyard::catalog& catalog, std::shared_ptr<const device_api> api)
       : catalog_{catalog}, api_{std::move(api)} {}
 
-  /// Runs what `work` puts on the stream, or the graph of it. The device must be current.
+  /// Runs `work`, which launches on the stream, or replays its graph. The device must be current.
   void run(const shape& of, switchyard::stream on, const std::function<void()>& work);
 
   struct counts {
@@ -62,9 +62,9 @@ class step_graphs {
   counts totals_;
 };
 
-/// The number of pages that a captured step is made for: up to 8 exactly, then the next of four steps an
-/// octave. Each number of pages is a capture, while splits of pages that no sequence has use idle processors:
-/// the steps bound that loss to a quarter.
+/// The number of pages that a step is captured for: exact up to 8, then rounded up to one of four sizes for
+/// each power of two. This bounds the number of captures, and the waste for pages that no sequence has to a
+/// quarter.
 [[nodiscard]] std::int64_t captured_pages(std::int64_t pages) noexcept;
 
 }  // namespace llm

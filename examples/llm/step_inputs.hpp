@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The vectors of a batch where kernels read them: packed behind one another and copied to the device at once.
-// Their addresses depend on the sizes of the step alone, so that captured calls find them again.
+// The vectors of a batch in device memory: packed and copied in one piece. Their addresses depend only on the
+// sizes of the step, so that captured calls find them again.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace llm {
 
 class step_inputs {
  public:
-  /// `api` is null for the CPU, which reads what is packed in place.
+  /// `api` is null for the CPU, which reads the packed vectors in place.
   step_inputs(const switchyard::device& device, const std::shared_ptr<const device_api>& api,
               const step_limits& limits);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The largest step: buffers have room for it.
+// The sizes of the largest step, for which buffers are allocated.
 #pragma once
 
 #include <cstdint>

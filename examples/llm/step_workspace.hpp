@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Calls of operators on a step's stream, with memory for their temporary buffers that all of them share.
+// Calls operators on a step's stream with one workspace that all of them share.
 #pragma once
 
 #include <cstddef>

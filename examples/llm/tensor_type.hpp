@@ -51,7 +51,7 @@ struct block_format {
   [[nodiscard]] explicit operator bool() const noexcept { return elements != 0; }
 };
 
-/// The block of a type that is read, else one that is false.
+/// The block of a type that can be read, otherwise one that converts to false.
 [[nodiscard]] block_format block_of(tensor_type type) noexcept;
 
 /// ggml's name, such as "Q4_K"; "type 77" for an unknown number.

@@ -29,7 +29,7 @@ struct encode_options {
       false;  ///< bos() comes first, where there is one; tokenizer::add_bos() is what the model expects
 };
 
-/// The tokenizer of a file of the model "gpt2". Needs the file no more once it is made.
+/// The tokenizer of a file whose tokenizer model is "gpt2". The file may be closed afterwards.
 class tokenizer {
  public:
   /// Throws gguf_error: another kind of tokenizer, a missing or contradictory array, an id out of range.
@@ -37,15 +37,15 @@ class tokenizer {
 
   /// Takes any bytes. Throws std::bad_alloc only.
   [[nodiscard]] std::vector<token_id> encode(std::string_view text, encode_options options = {}) const;
-  /// The bytes that a token stands for, which may be a part of a character; the name of a control or
-  /// user-defined one. Valid as long as the tokenizer. Throws std::out_of_range for what is no token.
+  /// The bytes of a token, which may be part of a character, or the name of a control or user-defined token.
+  /// Valid as long as the tokenizer. Throws std::out_of_range for an invalid token.
   [[nodiscard]] std::string_view decode(token_id token) const;
-  /// Of all, without control tokens.
+  /// The bytes of all tokens except control tokens.
   [[nodiscard]] std::string decode(std::span<const token_id> tokens) const;
 
   /// Number of tokens.
   [[nodiscard]] std::size_t size() const noexcept { return tokens_->size(); }
-  /// Throws std::out_of_range for what is no token.
+  /// Throws std::out_of_range for an invalid token.
   [[nodiscard]] token_type type(token_id token) const;
   /// The control or user-defined token of this name, such as "<|im_end|>".
   [[nodiscard]] std::optional<token_id> find_special(std::string_view name) const {
@@ -79,17 +79,17 @@ class tokenizer {
   std::vector<token_id> end_of_generation_;
 };
 
-/// The text of tokens that arrive one by one, as valid UTF-8: bytes of a character are held back until it is
-/// complete, and bytes that are part of none become U+FFFD.
+/// Turns tokens that arrive one by one into valid UTF-8. Bytes of an incomplete character are held back;
+/// invalid bytes become U+FFFD.
 class decoder {
  public:
-  /// `from` must outlive the object. `show_control`: control tokens give their names, else nothing.
+  /// `from` must outlive the object. `show_control`: control tokens give their names, otherwise nothing.
   explicit decoder(const tokenizer& from, bool show_control = false)
       : from_{&from}, show_control_{show_control} {}
 
-  /// What can be shown once this token has come. Throws std::out_of_range for what is no token.
+  /// The text that is complete after this token. Throws std::out_of_range for an invalid token.
   [[nodiscard]] std::string push(token_id token);
-  /// What is still held back: U+FFFD or nothing. The next push() begins another text.
+  /// U+FFFD if bytes are still held back, otherwise nothing. The next push() begins another text.
   [[nodiscard]] std::string finish();
 
  private:

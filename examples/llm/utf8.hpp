@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Steps through bytes that may or may not be UTF-8.
+// Splits bytes that may be invalid UTF-8 into characters.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace llm {
 
-/// The first character of a text, or the first bytes of it that are none.
+/// The first character of a text, or its first invalid bytes.
 struct utf8_step {
   std::size_t bytes =
       0;  ///< of the character; without one, as many as begin one but do not complete it, at least 1

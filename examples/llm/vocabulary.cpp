@@ -61,7 +61,7 @@ void vocabulary::read_tokens(const gguf_file& file) {
     types_.push_back(token_type{static_cast<std::int32_t>(types[i])});
     bytes.clear();
     bool merges = !is_special(types_.back());
-    // Others than the alphabet's characters: a token that stands for its name, which no merge produces.
+    // Characters outside the alphabet: the token stands for its name, and no merge produces it.
     if (merges && !append_bytes(names[i], bytes)) merges = false;
     if (!merges) bytes = names[i];
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());

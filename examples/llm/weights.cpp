@@ -123,8 +123,8 @@ sy::const_tensor model_weights::optional_vector(const std::string& name, std::in
   return file_.find(name) == nullptr ? sy::const_tensor{} : vector(name, count);
 }
 
-/// Matrices of one format become one, which takes one launch: where the file has them side by side without a
-/// copy, elsewhere in memory of their own.
+/// Joins matrices of one format into one, so that one launch serves them. Matrices that are adjacent in the
+/// file are not copied.
 projection model_weights::join(const std::string& prefix, const std::vector<shape>& shapes) {
   projection out;
   std::vector<const gguf_tensor*> tensors;
@@ -143,7 +143,7 @@ projection model_weights::join(const std::string& prefix, const std::vector<shap
     out.outputs += part.rows;
   }
   bytes_per_token_ += static_cast<std::int64_t>(bytes);
-  // A bias of one means a bias of all: zeros where the file has none.
+  // If one has a bias, all do: zeros for those without.
   std::vector<float> biases(static_cast<std::size_t>(out.outputs));
   bool has_bias = false;
   for (std::size_t i = 0, first = 0; i < shapes.size();

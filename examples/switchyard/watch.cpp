@@ -38,7 +38,7 @@ struct watch_arguments {
   std::uint64_t times = 0;
 };
 
-/// Takes whatever comes, and loads nothing.
+/// Accepts all new files, and loads nothing.
 class watched_operator final : public sy::state_user {
  public:
   watched_operator(sy::catalog& from, const sy::operator_description& op, const sy::device& on)

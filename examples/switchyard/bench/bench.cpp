@@ -47,7 +47,7 @@ struct bench_arguments {
   std::string threshold_text = "5%";
 };
 
-/// The session as it is where the catalog finds the table; else with the table as one more overlay.
+/// The session itself if the catalog finds the table, otherwise with the table as another overlay.
 [[nodiscard]] session asking(const session& given, const table_file& table) {
   sy::catalog catalog{given.options()};
   const auto files = catalog.files(table.op());
@@ -62,7 +62,7 @@ struct bench_arguments {
   return out;
 }
 
-/// Throws where the table is of another device than the process's.
+/// Throws if the table is of another device than the process uses.
 void require_same_device(const table_file& table, const sy::device_properties& device) {
   const std::string& name = table.content.device.name;
   if (name.empty() || name == device.name) return;
@@ -120,7 +120,7 @@ void run(bench_arguments arguments, session& session) {
         std::make_unique<worker_process>(session, std::string{table.op().name}, place, interrupted()));
     workers.back()->start(std::chrono::seconds{60});
     require_same_device(table, workers.back()->device());
-    // A process dies with the thread that started it; each thread starts its own.
+    // A worker process ends with the thread that started it, so each thread starts its own.
     workers.back()->kill();
   }
   sy::catalog catalog{asking(session, table).options()};

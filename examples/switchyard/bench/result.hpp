@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What measuring a shape of a table again gave, and what the shapes gave together.
+// The result of measuring a shape of a table again, and the summary of all shapes.
 #pragma once
 
 #include <array>
@@ -20,15 +20,15 @@
 
 namespace tool {
 
-/// A ratio of two times and the interval that both times' intervals leave it.
+/// A ratio of two times, with the interval that follows from theirs.
 struct time_ratio {
   double value = 1;
   double low = 1;
   double high = 1;
 };
 
-/// What became of a shape, worst first: the order of the output.
-/// Unclear: the ratio is beyond the threshold, but not beyond what the measurements may be off by.
+/// The outcomes of a shape, worst first: the order of the output. Unclear: the ratio exceeds the threshold,
+/// but not by more than the uncertainty of the measurements.
 enum class bench_outcome : std::uint8_t { failed, behind, left_out, unclear, within };
 constexpr std::array<std::string_view, 5> bench_outcome_names{"failed", "behind", "left out", "unclear",
                                                               "within"};
@@ -63,8 +63,8 @@ struct bench_result {
   }
 };
 
-/// Tells what the tuner would put first in each row, were it to tune today: ties are settled by what lies
-/// around, so that a flip which noise alone makes is none.
+/// Finds the variant that the tuner would put first in each row today. Ties are settled by neighbouring rows,
+/// so that a change caused by noise alone does not count.
 void settle(const table_file& of, std::vector<bench_result>& results);
 
 struct bench_summary {

@@ -76,14 +76,14 @@ void shape_bench::measure_all(const tuning_problem& problem) {
   judge();
 }
 
-/// The chosen variant cannot be used.
+/// Notes that the chosen variant cannot be used.
 void shape_bench::fail() {
   result_.kind = bench_outcome::failed;
   result_.why = result_.failures.back();
 }
 
-/// The chosen variant, then the others that may serve: best predicted first, those of which the tables say
-/// nothing in the manifests' order.
+/// The chosen variant, then its rivals: those with a predicted time by that time, then the others in the
+/// manifests' order.
 std::vector<serving> shape_bench::rivals(std::uint32_t chosen) {
   struct ranked {
     serving variant;
@@ -93,7 +93,7 @@ std::vector<serving> shape_bench::rivals(std::uint32_t chosen) {
   std::vector<serving> out;
   for (const serving& variant : worker_.variants()) {
     for (std::uint32_t i = 0; i < run_.rules->candidates.size(); ++i) {
-      // What a table denies is no rival, and of one id the most specific target runs.
+      // A denied variant is no rival, and of equal ids the most specific target runs.
       if (run_.rules->candidates[i].variant->id != variant.id) continue;
       if (!run_.rules->admissible(i, result_.full, {})) continue;
       ++result_.serving;
@@ -116,7 +116,7 @@ std::vector<serving> shape_bench::rivals(std::uint32_t chosen) {
   return out;
 }
 
-/// Times in turns, of those that were right before and after.
+/// Times variants in turns. Keeps those that were correct before and after.
 race_outcome shape_bench::race(const std::vector<serving>& variants, bool exhaustive) {
   const auto fail_one = [this](const serving& variant, const std::string& why) {
     result_.failures.push_back(variant.id + ": " + why);
@@ -145,8 +145,8 @@ race_outcome shape_bench::race(const std::vector<serving>& variants, bool exhaus
   return out;
 }
 
-/// Times that count: of the chosen variant and its strongest rival. That rival is the least of many times,
-/// and so likely to have been lucky; here it is measured anew. False where the chosen one fails.
+/// Times the chosen variant and its strongest rival again: the rival has the shortest of many times, which is
+/// probably too short. Returns false if the chosen variant fails.
 bool shape_bench::compare(const serving& chosen, const serving* rival) {
   std::vector<serving> both{chosen};
   if (rival != nullptr) both.push_back(*rival);

@@ -25,7 +25,7 @@ struct bench_settings {
   double threshold = 1.05;  ///< as a ratio
 };
 
-/// What the workers of a run share.
+/// The state that the workers of a run share.
 struct bench_run {
   const bench_settings& settings;
   const table_file& table;

@@ -19,8 +19,8 @@ namespace tool {
 
 namespace {
 
-/// The integer nearest the geometric mean that is a multiple of a power of two, as both values are: kernels
-/// ask that of many sizes. Nothing where no such value lies between them.
+/// The integer nearest the geometric mean that is divisible by the power of two that divides both values:
+/// kernels require that of many sizes. Empty if there is none between them.
 [[nodiscard]] std::optional<std::int64_t> midpoint(std::int64_t a, std::int64_t b) {
   const auto [low, high] = std::minmax(a, b);
   if (low < 1 || high - low < 2) return std::nullopt;
@@ -32,7 +32,7 @@ namespace {
   return out;
 }
 
-/// Shapes halfway between rows that differ along one axis alone and have none between them there.
+/// Shapes halfway between neighbouring rows that differ in one axis.
 void add_midpoints(const sy::table& of, const sy::row_group& group, std::vector<tuning_problem>& out) {
   for (std::size_t along = 0; along < group.axes.size(); ++along) {
     const std::uint32_t axis = group.axes[along];
@@ -60,7 +60,7 @@ void add_midpoints(const sy::table& of, const sy::row_group& group, std::vector<
   }
 }
 
-/// The wanted problems in the order of coverage, `most` of them.
+/// The first `most` of the wanted problems, in the order of coverage.
 [[nodiscard]] std::vector<tuning_problem> taken(problem_list& list, const std::vector<axis_word>& filter,
                                                 std::size_t most) {
   std::erase_if(list.problems(), [&](const tuning_problem& problem) {

@@ -22,7 +22,7 @@ struct shape_wishes {
   bool between = false;             ///< midpoints of neighbouring rows too, at most as many as rows
 };
 
-/// Rows first, spread evenly however many are taken. Throws usage_error where nothing is left.
+/// Rows first, evenly spread however many are taken. Throws usage_error if nothing is left.
 [[nodiscard]] std::vector<bench_shape> shapes_of(const table_file& table, const shape_wishes& wishes);
 
 }  // namespace tool

@@ -40,7 +40,7 @@ struct check_arguments {
   coverage_settings covering;
 };
 
-/// The JSON files of a path, sorted, all other files below it, and the folders, itself among them.
+/// The JSON files of a path, sorted, all other files below it, and the folders, including itself.
 struct found_files {
   std::vector<std::string> json;
   std::set<std::string> others;
@@ -65,7 +65,7 @@ void collect(const std::string& path, found_files& out, report& findings) {
   for (const fs::recursive_directory_iterator end; !problem && at != end; at.increment(problem)) {
     std::error_code unknown;
     if (at->is_directory(unknown)) {
-      // A hidden folder is no part of the tree: the build keeps its jobs in one, and catalogs pass it by.
+      // A hidden folder is no part of the tree: the build keeps its jobs in one, and catalogs ignore it.
       if (at->path().filename().string().starts_with('.')) {
         at.disable_recursion_pending();
       } else {
@@ -85,7 +85,7 @@ void collect(const std::string& path, found_files& out, report& findings) {
   }
 }
 
-/// Manifests for tables that are checked alone: those of the tree they lie in, else of the search path.
+/// Finds manifests for tables that are checked alone: those of the tree they are in, or of the search path.
 void borrow_manifests(checked_files& files, const std::vector<std::string>& paths, const session& session) {
   sy::catalog_options options = session.options();
   for (const std::string& path : paths) {
@@ -128,8 +128,8 @@ void check_unused(const found_files& found, const checked_files& files, report& 
   return "note";
 }
 
-/// Who may write a path besides its owner; empty where nobody may. A group of one's own is oneself. `above`:
-/// a folder on the way, in which the sticky bit keeps others from replacing what is not theirs.
+/// Who may write a path besides its owner; empty if nobody may. The user's own group does not count. `above`:
+/// a parent folder, in which the sticky bit keeps others from replacing files that are not theirs.
 [[nodiscard]] std::string other_writers(const std::string& path, bool above) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return {};
@@ -140,7 +140,7 @@ void check_unused(const found_files& found, const checked_files& files, report& 
   return {};
 }
 
-/// Whoever can change a file of a root, or put another in its place, runs code in the engines that read it.
+/// Reports files that others may change or replace, and so run code in the engines that read the root.
 void check_writers(const std::vector<std::string>& paths, const found_files& found, report& out) {
   constexpr std::size_t most = 8;
   std::size_t count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What variants demand of a problem, and how the demands of several relate.
+// What variants require of a problem, and how the requirements of several relate.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace sy = switchyard;
 
 namespace tool {
 
-/// Whether one problem can have both.
+/// Whether a problem can have both types.
 [[nodiscard]] inline bool compatible(const std::vector<sy::axis_value>& a,
                                      const std::vector<sy::axis_value>& b) {
   return std::none_of(a.begin(), a.end(), [&b](const sy::axis_value& mine) {
@@ -40,7 +40,7 @@ namespace tool {
   });
 }
 
-/// Whether every problem that has `inner` has `outer`.
+/// Whether every problem of type `inner` is of type `outer`.
 [[nodiscard]] inline bool covers(const std::vector<sy::axis_value>& outer,
                                  const std::vector<sy::axis_value>& inner) {
   return std::all_of(outer.begin(), outer.end(), [&inner](const sy::axis_value& value) {
@@ -74,7 +74,7 @@ namespace tool {
 /// calls of another one if its numbers are among the other's.
 using demand = std::vector<std::uint32_t>;
 
-/// Numbers what the variants of a manifest demand.
+/// Numbers the requirements of a manifest's variants.
 class demand_numbers {
  public:
   [[nodiscard]] demand of(const sy::variant& variant) {
@@ -88,7 +88,7 @@ class demand_numbers {
     return out;
   }
 
-  /// How many variants demand it.
+  /// How many variants have this requirement.
   [[nodiscard]] std::size_t uses(std::uint32_t number) const { return uses_[number]; }
 
  private:
@@ -102,8 +102,8 @@ class demand_numbers {
   std::vector<std::size_t> uses_;
 };
 
-/// Finds variants that serve all calls of another one, without comparing each with each: a demand is kept
-/// under that number of it which the fewest variants have, and so is met by few others.
+/// Finds variants that serve all calls of another one without comparing all pairs: requirements are indexed
+/// by their rarest number, which few variants share.
 class demand_index {
  public:
   void add(const demand& of, const demand_numbers& numbers, const sy::variant& owner) {
@@ -117,7 +117,7 @@ class demand_index {
     if (known_.insert(of).second) by_rarest_[rarest].push_back({of, &owner});
   }
 
-  /// One that was added and demands nothing else; null for none.
+  /// A variant that was added earlier and requires nothing else; null if there is none.
   [[nodiscard]] const sy::variant* find_within(const demand& of) const {
     if (of_all_ != nullptr) return of_all_;
     for (const std::uint32_t part : of) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Checks of one file: the reader's result, the blobs beside it, and whether it is in the right folder.
+// Checks one file: whether it can be read, the blobs beside it, and whether it is in the right folder.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -35,7 +35,7 @@ namespace tool {
 
 namespace {
 
-/// Where a blob that is a symbolic link leads, if that is out of its manifest's folder.
+/// The target of a blob that is a symbolic link, if it is outside its manifest's folder.
 std::string target_outside(const std::string& manifest, const std::string& blob) {
   namespace fs = std::filesystem;
   std::error_code problem;
@@ -58,7 +58,7 @@ constexpr std::string_view this_machine() {
 #endif
 }
 
-/// What reading a blob gave. A blob is read once, whatever number of launches names it.
+/// The result of reading a blob. A blob is read once, however many launches name it.
 struct read_result {
   sy::tool::blob_facts facts;
   bool is_whole = false;  ///< whether it is there, and has the pinned hash
@@ -90,7 +90,7 @@ class blob_checker {
     if (!blob.is_whole) return;
     const sy::tool::placed_launch placed{from_.target, variant, launch, blob.facts, knows_arguments_};
     for (const sy::tool::launch_problem& problem : sy::tool::check_launch(placed)) {
-      // Variants often share a kernel, and then what is wrong with it.
+      // Variants often share a kernel, and its faults.
       if (!said_.insert(launch.blob + problem.text).second) continue;
       out_.add(severity::error, problem.code, launch.blob,
                problem.text + " (variant '" + variant.id + "' of " + from_.path + ")");
@@ -138,7 +138,7 @@ class blob_checker {
   std::set<std::string> said_;
 };
 
-/// The blobs that a manifest names, whether or not the variants that name them are sound.
+/// The blobs that a manifest names, even in invalid variants.
 void note_blobs(const nlohmann::json& at, const std::string& folder, checked_files& files, int depth = 0) {
   constexpr int deepest = 64;
   if (!at.is_structured() || depth > deepest) return;
@@ -147,7 +147,7 @@ void note_blobs(const nlohmann::json& at, const std::string& folder, checked_fil
   for (const nlohmann::json& value : at) note_blobs(value, folder, files, depth + 1);
 }
 
-/// A file that is not below its operator's name is not found by that operator.
+/// Reports a file outside its operator's folder, where the operator does not find it.
 void check_place(const std::string& path, std::string_view kind, const std::string& operator_name,
                  report& out) {
   const std::filesystem::path file = std::filesystem::absolute(path).lexically_normal();
@@ -162,7 +162,7 @@ void check_place(const std::string& path, std::string_view kind, const std::stri
   }
 }
 
-/// A target that no device has: a manifest for it is passed over everywhere.
+/// Reports a target that no device has: its manifest is never used.
 void check_target(const sy::manifest& from, report& out) {
   const auto& [backend, arch] = from.target;
   constexpr std::array<std::string_view, 3> backends{"cuda", "hip", "host"};
@@ -188,7 +188,7 @@ void check_target(const sy::manifest& from, report& out) {
        ", or any");
 }
 
-/// Calls that the variants serve, and for which they cannot be planned.
+/// Reports calls that variants serve, but for which no plan can be made.
 void check_values(const sy::manifest& from, const known_operator& known, report& out) {
   sy::tool::value_checker checker{*known.description, from.target, known.knows_arguments};
   folded_findings found;
@@ -215,7 +215,7 @@ template <class Content, class Parse>
   return content;
 }
 
-/// Says what cannot be checked of an operator that only files describe.
+/// Notes what cannot be checked for an operator that only files describe.
 void check_stranger(const std::string& path, const std::string& operator_name, const nlohmann::json& document,
                     report& out) {
   std::vector<std::string_view> names;

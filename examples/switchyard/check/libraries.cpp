@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Looks for the libraries and symbols that a shared object needs, as the system's loader would, by reading
-// them: nothing is loaded.
+// Looks for the libraries and symbols that a shared object needs, as the system's loader would. It reads the
+// libraries and loads nothing.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -35,7 +35,7 @@ struct library {
   std::unordered_set<std::string> exported;
 };
 
-/// The folders that the loader searches, as far as files of the system name them.
+/// The folders that the loader searches, as far as the system's files name them.
 [[nodiscard]] std::vector<std::string> library_folders() {
   std::vector<std::string> out;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here writes the environment
@@ -64,7 +64,7 @@ struct library {
 /// Libraries by name, each read once.
 class library_finder {
  public:
-  /// Null where the machine has none of this name.
+  /// Null if the machine has no library of this name.
   [[nodiscard]] const library* find(const std::string& name) {
     const auto [at, is_new] = known_.try_emplace(name);
     if (is_new) at->second = search(name);
@@ -106,7 +106,7 @@ class library_finder {
   std::map<std::string, std::optional<library>> known_;
 };
 
-/// What a sanitizer's runtime has, which is part of the program.
+/// Whether a symbol is of a sanitizer's runtime, which is part of the program.
 [[nodiscard]] bool is_of_sanitizer(std::string_view symbol) {
   for (const std::string_view prefix : {"__asan_", "__ubsan_", "__tsan_", "__msan_", "__sanitizer_"}) {
     if (symbol.starts_with(prefix)) return true;
@@ -142,7 +142,7 @@ void check_libraries(const std::string& blob, const sy::tool::loading_needs& nee
                 " not on this machine, so it cannot be loaded here (" + from + " names it)");
     return;  // they may have the symbols
   }
-  // What every program that loads kernels has.
+  // Libraries that every program that loads kernels has.
   for (const char* const name : {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"}) {
     if (seen.insert(name).second) (void)add_found(name);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Variants that cannot be chosen, or that nothing chooses.
+// Finds variants that cannot be chosen, or that nothing chooses.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -64,7 +64,7 @@ void together::check_condition(const sy::manifest& from, const sy::variant& vari
     never.add(condition.text, what + ", which is never true for its type and config on " +
                                   from.target.backend + " " + from.target.arch + ": it can never be chosen");
   } catch (const sy::expression_error& problem) {
-    // It parsed when the manifest was read, so it is a constant that cannot be computed.
+    // The manifest's reader parsed it, so it is a constant that cannot be computed.
     faults.add(condition.text, what + ", which has no value for its type and config: " + problem.what());
   }
 }

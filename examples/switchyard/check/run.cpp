@@ -27,7 +27,7 @@ namespace tool {
 
 namespace {
 
-/// A root with one manifest and what lies beside it, as links, so that nothing else serves. Removed with the
+/// A root with links to one manifest and the files beside it, so that nothing else serves. Removed with the
 /// object.
 class lone_root {
  public:
@@ -61,7 +61,7 @@ class lone_root {
   fs::path path_;
 };
 
-/// Where the kernels of a backend run; nothing where this machine has no such device.
+/// The device that runs the kernels of a backend; empty if this machine has none.
 [[nodiscard]] std::optional<device_place> place_of(const std::string& backend) {
   if (backend == "host") return device_place{"host", 0};
   for (const device_place& place : require_devices("all")) {
@@ -96,7 +96,7 @@ class manifest_run {
       faulty_.clear();  // variants of several types may share an id
       why_not_.clear();
       for (const tuning_problem& problem : problems_of(type)) {
-        if (problem.weight == 0 && open.empty()) break;  // wanted only by those that no other has served
+        if (problem.weight == 0 && open.empty()) break;  // only for variants that no other problem has served
         judge_all(worker, problem, ids, open);
       }
       for (const std::string& id : open) {
@@ -125,8 +125,8 @@ class manifest_run {
     return out;
   }
 
-  /// The problems that are asked for; else two small ones, and of weight 0 one of a single long sequence and
-  /// the workload's usual one.
+  /// The requested problems, or by default two small ones and, with weight 0, a single long sequence and the
+  /// workload's usual problem.
   [[nodiscard]] std::vector<tuning_problem> problems_of(const type_values& type) const {
     std::vector<tuning_problem> out;
     if (!asked_.empty()) {
@@ -168,7 +168,7 @@ class manifest_run {
     return out;
   }
 
-  /// Judges those of a type that serve a problem. `open` loses them.
+  /// Judges the variants of a type that serve a problem, and removes them from `open`.
   void judge_all(measuring_worker& worker, const tuning_problem& problem, const std::vector<std::string>& ids,
                  std::set<std::string>& open) {
     if (interrupted()) return;

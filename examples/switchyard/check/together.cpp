@@ -171,7 +171,7 @@ void together::check_times(const sy::table& from, std::size_t g, std::size_t id,
                            const sy::device_properties& device, const std::vector<bool>& known,
                            std::vector<std::int64_t>& problem) {
   const sy::row_group& group = from.groups[g];
-  // Only what the row determines: axes it does not hold could have any value.
+  // Only conditions on axes that the row has: other axes could have any value.
   sy::scope names;
   for (const sy::config_entry& entry : variant.config) names.add_constant(entry.name, entry.value);
   const sy::scope all = sy::detail::make_scope(op_);
@@ -186,7 +186,7 @@ void together::check_times(const sy::table& from, std::size_t g, std::size_t id,
   for (const sy::condition& condition : variant.conditions) {
     try {
       decidable.push_back({condition.text, sy::expression::parse(condition.text, names)});
-    } catch (const sy::expression_error&) {  // it reads what the row does not hold
+    } catch (const sy::expression_error&) {  // it reads an axis that the row does not have
     }
   }
   for (std::size_t row = 0; row < group.row_count(); ++row) {
@@ -202,7 +202,7 @@ void together::check_times(const sy::table& from, std::size_t g, std::size_t id,
                "/groups/" + std::to_string(group.source_group) + "/rows/" +
                    std::to_string(group.source_row[row]) + " has a time of '" + variant.id +
                    "', which requires " + condition.text + " and so does not serve these sizes");
-      return;  // one row tells enough
+      return;  // one row is enough
     }
   }
 }
@@ -250,7 +250,7 @@ void together::check_denials(const sy::table& from) {
   std::set<std::string> refused;
   std::set<std::string> seen;
   for (const sy::variant* const variant : here) {
-    if (refused.size() == max_told) break;  // one tells of a mistake; each costs a look at every variant
+    if (refused.size() == max_told) break;  // each costs a search of every variant
     if (!denied_ids.contains(variant->id) || !seen.insert(format_types(op_, variant->type)).second) continue;
     const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
       return !compatible(other->type, variant->type) || is_denied(from, *other);

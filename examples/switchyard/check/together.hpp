@@ -29,25 +29,25 @@ class together {
     const switchyard::variant* variant;
   };
 
-  /// Conditions that no problem of the variant's type can meet on the variant's own target.
+  /// Reports conditions that no problem of the variant's type can meet on the variant's target.
   void check_conditions(const switchyard::manifest& from);
 
   void check_condition(const switchyard::manifest& from, const switchyard::variant& variant,
                        const switchyard::condition& condition, const switchyard::scope& names,
                        folded_findings& never, folded_findings& faults);
 
-  /// Variants that do what an earlier one does for the same calls.
+  /// Reports variants that do what an earlier variant does for the same calls.
   void check_twins(const switchyard::manifest& from);
 
-  /// Variants that only a table could choose, and no table does. Of two that state their time, the lesser
-  /// decides.
+  /// Reports variants that only a table could choose, and none does. Between two that state their time, the
+  /// shorter time decides.
   void check_hidden(const switchyard::manifest& from);
 
-  /// Variants that no manifest has. Where nothing is installed for the table's device, that is no mistake of
-  /// the table; one line tells it all either way.
+  /// Reports ids that no manifest has, in one line. If nothing is installed for the table's device, this is
+  /// no fault of the table.
   void check_ids(const switchyard::table& from);
 
-  /// The variants that an id of a group can mean on the table's device.
+  /// The variants that an id of a group can refer to on the table's device.
   [[nodiscard]] std::vector<placed_variant> meant_by(const switchyard::table& from,
                                                      const switchyard::row_group& group,
                                                      const std::string& id) const;
@@ -57,20 +57,20 @@ class together {
 
   void check_stale(const switchyard::table& from);
 
-  /// Times at sizes that the variant's own conditions exclude, and grids that cannot be launched there.
+  /// Reports times at sizes that the variant's conditions exclude, and grids that cannot be launched there.
   void check_rows(const switchyard::table& from);
 
   void check_times(const switchyard::table& from, std::size_t g, std::size_t id,
                    const switchyard::variant& variant, const switchyard::device_properties& device,
                    const std::vector<bool>& known, std::vector<std::int64_t>& problem);
 
-  /// Types that variants serve on the table's device, and that no group has rows for.
+  /// Reports types that variants serve on the table's device and that have no rows.
   void check_coverage(const switchyard::table& from);
 
   /// Whether a table, or one for every device, denies a variant for all of its calls.
   [[nodiscard]] bool is_denied(const switchyard::table& by, const switchyard::variant& variant) const;
 
-  /// Types of which a table denies every variant: their calls are refused.
+  /// Reports types for which a table denies every variant: their calls are refused.
   void check_denials(const switchyard::table& from);
 
   [[nodiscard]] std::vector<std::vector<switchyard::axis_value>> types_on(

@@ -41,7 +41,7 @@ struct diff_arguments {
   bool all = false;
 };
 
-/// What became of a shape, worst first: the order of the output.
+/// The outcomes of a shape, worst first: the order of the output.
 enum class verdict : std::uint8_t { lost, slower, changed, faster, gained, thinned, same };
 
 constexpr std::array<std::string_view, 7> verdict_names{"lost",   "slower",  "changed", "faster",

@@ -40,7 +40,7 @@ struct tune_settings {
   bool retry_bad = false;
 };
 
-/// What became of a run.
+/// The result of a run.
 struct tune_outcome {
   std::string table;
   std::string journal;
