@@ -77,7 +77,8 @@ void run(const fingerprint_arguments& arguments, session& session) {
 
 void add_fingerprint(CLI::App& app, session& session) {
   CLI::App* const command = app.add_subcommand(
-      "fingerprint", "Print what decides on a device as hashes, or name what differs from another host's");
+      "fingerprint",
+      "Print hashes of all that influences choices on a device, or compare them with another host's");
   const auto arguments = std::make_shared<fingerprint_arguments>();
   command->add_option("operator", arguments->operators, "Operators (default: all that have manifests)");
   command->add_option(
@@ -85,10 +86,9 @@ void add_fingerprint(CLI::App& app, session& session) {
       "A device that a table names, a part of its name, or an invented one such as cuda:sm_90; "
       "default: this machine's");
   command
-      ->add_option(
-          "--compare", arguments->others,
-          "The output of another host, or the outputs of two: prints the first difference; exit status 1 "
-          "where there is one. May be given twice")
+      ->add_option("--compare", arguments->others,
+                   "Another host's output; given twice, the outputs of two hosts. Prints the first "
+                   "difference, and exits with 1 if there is one")
       ->expected(1, 2);
   command->callback([arguments, &session] { run(*arguments, session); });
 }

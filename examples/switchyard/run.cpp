@@ -111,8 +111,9 @@ int run_commands(int argc, char** argv, std::string_view data) {
   session session;
   session.data = data;
   app.set_version_flag("--version", version_text());
-  app.add_option("--root", session.roots,
-                 "Search this folder (of kernels/ and tables/) instead; may be repeated")
+  app.add_option(
+         "--root", session.roots,
+         "Search this folder, which has kernels/ and tables/, instead of the installed ones; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--tables", session.tables, "Overlay tables, a file or a folder; may be repeated")
       ->allow_extra_args(false);

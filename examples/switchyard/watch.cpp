@@ -106,7 +106,7 @@ void add_watch(CLI::App& app, session& session) {
   command->add_option("operator", arguments->operators, "Operators (default: all that have manifests)");
   command->add_option("--metrics", arguments->metrics,
                       "Write counters for Prometheus to this file, each time as a whole");
-  command->add_option("--interval", arguments->seconds, "Seconds between looks (default: 5)");
+  command->add_option("--interval", arguments->seconds, "Seconds between checks (default: 5)");
   command->add_option("--times", arguments->times, "Stop after this many checks (default: 0, never)");
   command->callback([arguments, &session] { run(*arguments, session); });
 }

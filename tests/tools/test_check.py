@@ -552,7 +552,7 @@ def main():
         checks.contains(
             out,
             f"warning: {path}: everybody may write it, and so run code in engines that read this root; "
-            "take that away, as with chmod go-w\n",
+            "remove the permission, for example with chmod go-w\n",
             "a file that others may write",
         )
         checks.contains(out, "0 errors, 1 warnings", "a file that others may write")

@@ -149,8 +149,8 @@ void check_writers(const std::vector<std::string>& paths, const found_files& fou
     if (writers.empty() || ++count > most) return;
     out.add(severity::warning, path,
             writers +
-                " may write it, and so run code in engines that read this root; take that away, as with "
-                "chmod go-w");
+                " may write it, and so run code in engines that read this root; remove the permission, for "
+                "example with chmod go-w");
   };
   std::set<std::string> above;
   for (const std::string& path : paths) {
@@ -281,14 +281,13 @@ void add_check(CLI::App& app, session& session) {
   command
       ->add_option(
           "--coverage", arguments->covering.lists,
-          "A problem list or a recording: says instead which of its calls no row of a table decides, "
-          "device by device. Exit status 1 where there are such. May be repeated")
+          "Only report which calls of this problem list or recording no row of a table decides, for each "
+          "device; exit with 1 if there are any. May be repeated")
       ->allow_extra_args(false);
   command
-      ->add_option(
-          "--device", arguments->covering.devices,
-          "With --coverage: a device, as explain takes it. May be repeated. Default: those that tables "
-          "of the operators name")
+      ->add_option("--device", arguments->covering.devices,
+                   "With --coverage: a device, as for explain. May be repeated. Default: the devices that "
+                   "tables of the operators name")
       ->allow_extra_args(false);
   command
       ->add_option("--at", arguments->running.at,

@@ -106,15 +106,15 @@ void add_explain(CLI::App& app, session& session) {
       "default: this machine's");
   command
       ->add_option("--attribute", arguments->attributes,
-                   "name=value of the device, as conditions read it, such as avx2=1; may be repeated")
+                   "Set a device attribute that conditions read: name=value, such as avx2=1; may be repeated")
       ->allow_extra_args(false);
   command
       ->add_option("--workspace-limit", arguments->limits.workspace_bytes,
-                   "Most bytes of workspace of the call; variants that need more may not serve")
+                   "Limit of the call's workspace in bytes; variants that need more may not serve")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--max-error", arguments->limits.max_error,
-                   "How far results may be off, as a share of what `tune` tolerates, such as 0.5")
+                   "Largest error of the results, as a share of what `tune` tolerates, such as 0.5")
       ->check(CLI::PositiveNumber);
   command->add_option("--reproducible", arguments->limits.reproducible,
                       "The class that a manifest states as `reproducible`; others may not serve");

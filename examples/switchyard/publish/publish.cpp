@@ -99,11 +99,11 @@ void add_publish(CLI::App& app, session& session) {
   publish->add_option("root", arguments->root, "The root")->required();
   publish->add_option("store", arguments->store, "The store: catalogs read STORE/current")->required();
   publish->add_option("--key", arguments->key, "Sign with this Ed25519 private key, a PEM file");
-  publish->add_option("--keep", arguments->keep, "How many releases stay (default: 5)");
+  publish->add_option("--keep", arguments->keep, "Number of releases to keep (default: 5)");
   publish->callback([arguments, &session] { run_publish(*arguments, session); });
 
   CLI::App* const verify = app.add_subcommand(
-      "verify", "Compare a store's releases with what was published, and their signatures");
+      "verify", "Compare a store's releases with what was published, and check their signatures");
   verify->add_option("store", arguments->store, "The store")->required();
   verify->add_option("--key", arguments->key, "Check signatures with this Ed25519 public key, a PEM file");
   verify->callback([arguments, &session] { run_verify(*arguments, session); });

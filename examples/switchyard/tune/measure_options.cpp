@@ -73,15 +73,17 @@ void add_measure_options(CLI::App& command, measure_settings& settings, measure_
                   "Measure a problem again if its first variant's time changed by more than this meanwhile")
       ->capture_default_str();
   command
-      .add_option("--cache", settings.cache,
-                  "rotating: tensors take turns past the cache; cold: it is flushed before each call; warm")
+      .add_option(
+          "--cache", settings.cache,
+          "rotating: calls alternate between copies of the tensors that exceed the cache; cold: the cache is "
+          "flushed before each call; warm: one copy")
       ->capture_default_str()
       ->check(CLI::IsMember({"rotating", "cold", "warm"}));
   command
       .add_option(
           "--launches", settings.launches,
-          "device: calls wait on the device, so that no launch counts, and short ones are replayed as "
-          "a graph; stream: one by one, as a program's launches come; graph: always as a graph")
+          "device: calls are queued first, so that launching does not count, and short ones are replayed as "
+          "a graph; stream: launched one by one, as by a program; graph: always replayed as a graph")
       ->capture_default_str()
       ->check(CLI::IsMember({"device", "stream", "graph"}));
   command.add_option(

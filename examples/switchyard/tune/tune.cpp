@@ -182,8 +182,8 @@ void add_tune(CLI::App& app, session& session) {
                       "Name of the operator; optional if a recording or a table names it");
   command->add_option("axes", wanted.words,
                       "axis=1,2,8..64*2,100..400+100: values and ranges; every combination is measured. "
-                      "The type of the rows has the type axes named here, and applies to every value of the "
-                      "others");
+                      "The type axes named here form the type of the rows; the rows serve every value of the "
+                      "other type axes");
   command
       ->add_option(
           "--problems", wanted.recordings,
@@ -204,8 +204,8 @@ void add_tune(CLI::App& app, session& session) {
                       "Slurm");
   command->add_option(
       "--budget", arguments->budget,
-      "Stop after this time (90s, 10m, 2h); the most frequent and most distant problems come first. Of "
-      "several operators each has a part: half of the time in equal parts, half by calls");
+      "Stop after this time (90s, 10m, 2h); the most frequent and most distant problems come first. "
+      "Several operators share the time: half of it in equal parts, half by calls");
   add_measure_options(*command, wanted.how, arguments->how);
   command->add_option("--most", wanted.most, "Keep this many of the fastest variants in a row")
       ->capture_default_str()
