@@ -353,120 +353,53 @@ void check_types(options o) {
   }
 }
 
+/// Every feature by itself.
+const std::vector<std::pair<std::string, options>> features{
+    {"plain", {}},
+    {"causal, top left", {.mask = attention_mask::causal_top_left}},
+    {"causal, bottom right, fewer queries", {.mask = attention_mask::causal_bottom_right}},
+    {"causal, bottom right, more queries: rows without keys",
+     {.seqlen_q = 41, .seqlen_k = 17, .mask = attention_mask::causal_bottom_right}},
+    {"window to the left", {.mask = attention_mask::causal_bottom_right, .window_left = 9}},
+    {"window to both sides", {.window_left = 5, .window_right = 3}},
+    {"window of one key, top left",
+     {.mask = attention_mask::causal_top_left, .window_left = 0, .window_right = 0}},
+    {"soft cap", {.soft_cap = 3.0F, .scale = 0.5F}},
+    {"bias", {.bias = true}},
+    {"bias for all heads", {.bias = true, .bias_broadcast = true}},
+    {"alibi", {.alibi = true}},
+    {"sinks", {.sinks = true}},
+    {"sinks and rows without keys",
+     {.seqlen_k = 11, .mask = attention_mask::causal_bottom_right, .sinks = true}},
+    {"no lse", {.with_lse = false}},
+    {"variable length", {.packed_q = true, .packed_k = true}},
+    {"packed queries only", {.packed_q = true}},
+    {"packed keys only", {.packed_k = true}},
+    {"queries in use", {.seqused_q = true}},
+    {"keys in use", {.seqused_k = true}},
+    {"pages", {.paged = true}},
+    {"pages of three, packed queries", {.packed_q = true, .paged = true, .page_size = 3}},
+    {"dropout", {.dropout_p = 0.3F}},
+    {"dropout, seed in memory", {.dropout_p = 0.6F, .dropout_in_memory = true}},
+    {"heads before tokens", {.heads_first = true}},
+    {"gaps, aligned to elements only", {.padded = true, .misaligned = true}},
+    {"multi-head", {.group = 1}},
+    {"one KV head for nine", {.heads_kv = 1, .group = 9}},
+    {"decoding", {.group = 4, .seqlen_q = 1, .seqlen_k = 333, .head_dim = 128, .head_dim_v = 128}},
+    {"no keys", {.seqlen_k = 0}},
+    {"one key", {.seqlen_k = 1}},
+    {"negative scale", {.scale = -0.2F}},
+    {"scale of zero is a mean", {.scale = 1e-30F}},
+};
+
 }  // namespace
 
 TEST_CASE("attention: each feature by itself", "[attention]") {
-  options o;
-  SECTION("plain") {}
-  SECTION("causal, top left") {
-    o.mask = attention_mask::causal_top_left;
+  for (const auto& [name, o] : features) {
+    DYNAMIC_SECTION(name) {
+      check_types(o);
+    }
   }
-  SECTION("causal, bottom right, fewer queries") {
-    o.mask = attention_mask::causal_bottom_right;
-  }
-  SECTION("causal, bottom right, more queries: rows without keys") {
-    o.mask = attention_mask::causal_bottom_right;
-    o.seqlen_q = 41;
-    o.seqlen_k = 17;
-  }
-  SECTION("window to the left") {
-    o.window_left = 9;
-    o.mask = attention_mask::causal_bottom_right;
-  }
-  SECTION("window to both sides") {
-    o.window_left = 5;
-    o.window_right = 3;
-  }
-  SECTION("window of one key, top left") {
-    o.window_left = 0;
-    o.window_right = 0;
-    o.mask = attention_mask::causal_top_left;
-  }
-  SECTION("soft cap") {
-    o.soft_cap = 3.0F;
-    o.scale = 0.5F;
-  }
-  SECTION("bias") {
-    o.bias = true;
-  }
-  SECTION("bias for all heads") {
-    o.bias = o.bias_broadcast = true;
-  }
-  SECTION("alibi") {
-    o.alibi = true;
-  }
-  SECTION("sinks") {
-    o.sinks = true;
-  }
-  SECTION("sinks and rows without keys") {
-    o.sinks = true;
-    o.mask = attention_mask::causal_bottom_right;
-    o.seqlen_k = 11;
-  }
-  SECTION("no lse") {
-    o.with_lse = false;
-  }
-  SECTION("variable length") {
-    o.packed_q = o.packed_k = true;
-  }
-  SECTION("packed queries only") {
-    o.packed_q = true;
-  }
-  SECTION("packed keys only") {
-    o.packed_k = true;
-  }
-  SECTION("queries in use") {
-    o.seqused_q = true;
-  }
-  SECTION("keys in use") {
-    o.seqused_k = true;
-  }
-  SECTION("pages") {
-    o.paged = true;
-  }
-  SECTION("pages of three, packed queries") {
-    o.paged = o.packed_q = true;
-    o.page_size = 3;
-  }
-  SECTION("dropout") {
-    o.dropout_p = 0.3F;
-  }
-  SECTION("dropout, seed in memory") {
-    o.dropout_p = 0.6F;
-    o.dropout_in_memory = true;
-  }
-  SECTION("heads before tokens") {
-    o.heads_first = true;
-  }
-  SECTION("gaps, aligned to elements only") {
-    o.padded = o.misaligned = true;
-  }
-  SECTION("multi-head") {
-    o.group = 1;
-  }
-  SECTION("one KV head for nine") {
-    o.heads_kv = 1;
-    o.group = 9;
-  }
-  SECTION("decoding") {
-    o.seqlen_q = 1;
-    o.seqlen_k = 333;
-    o.group = 4;
-    o.head_dim = o.head_dim_v = 128;
-  }
-  SECTION("no keys") {
-    o.seqlen_k = 0;
-  }
-  SECTION("one key") {
-    o.seqlen_k = 1;
-  }
-  SECTION("negative scale") {
-    o.scale = -0.2F;
-  }
-  SECTION("scale of zero is a mean") {
-    o.scale = 1e-30F;
-  }
-  check_types(o);
 }
 
 TEST_CASE("attention: head dimensions", "[attention]") {

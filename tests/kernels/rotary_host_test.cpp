@@ -10,6 +10,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/float16.hpp>
@@ -268,69 +269,37 @@ void check_types(options o) {
   }
 }
 
+/// Every feature by itself.
+const std::vector<std::pair<std::string, options>> features{
+    {"plain", {}},
+    {"queries only", {.heads_kv = 0}},
+    {"inverse", {.inverse = true}},
+    {"computed angles", {.table = false}},
+    {"computed angles, inverse, given positions", {.positions = from::ids, .inverse = true, .table = false}},
+    {"table of f16", {.table_type = dtype::f16}},
+    {"table of bf16", {.table_type = dtype::bf16}},
+    {"table of f64", {.table_type = dtype::f64}},
+    {"in place", {.in_place = true}},
+    {"in place, partial, gaps", {.rotary_dim = 38, .in_place = true, .padded = true}},
+    {"first positions", {.positions = from::sequence_offsets}},
+    {"given positions", {.positions = from::ids}},
+    {"variable length", {.packed = true}},
+    {"variable length, given positions", {.positions = from::ids, .packed = true}},
+    {"variable length, first positions, computed",
+     {.positions = from::sequence_offsets, .table = false, .packed = true}},
+    {"heads before tokens", {.heads_first = true}},
+    {"gaps, aligned to elements only", {.padded = true, .misaligned = true}},
+    {"one token", {.seqlen = 1}},
+};
+
 }  // namespace
 
 TEST_CASE("rotary: each feature by itself", "[rotary]") {
-  options o;
-  SECTION("plain") {}
-  SECTION("queries only") {
-    o.heads_kv = 0;
+  for (const auto& [name, o] : features) {
+    DYNAMIC_SECTION(name) {
+      check_types(o);
+    }
   }
-  SECTION("inverse") {
-    o.inverse = true;
-  }
-  SECTION("computed angles") {
-    o.table = false;
-  }
-  SECTION("computed angles, inverse, given positions") {
-    o.table = false;
-    o.inverse = true;
-    o.positions = from::ids;
-  }
-  SECTION("table of f16") {
-    o.table_type = dtype::f16;
-  }
-  SECTION("table of bf16") {
-    o.table_type = dtype::bf16;
-  }
-  SECTION("table of f64") {
-    o.table_type = dtype::f64;
-  }
-  SECTION("in place") {
-    o.in_place = true;
-  }
-  SECTION("in place, partial, gaps") {
-    o.in_place = o.padded = true;
-    o.rotary_dim = 38;
-  }
-  SECTION("first positions") {
-    o.positions = from::sequence_offsets;
-  }
-  SECTION("given positions") {
-    o.positions = from::ids;
-  }
-  SECTION("variable length") {
-    o.packed = true;
-  }
-  SECTION("variable length, given positions") {
-    o.packed = true;
-    o.positions = from::ids;
-  }
-  SECTION("variable length, first positions, computed") {
-    o.packed = true;
-    o.positions = from::sequence_offsets;
-    o.table = false;
-  }
-  SECTION("heads before tokens") {
-    o.heads_first = true;
-  }
-  SECTION("gaps, aligned to elements only") {
-    o.padded = o.misaligned = true;
-  }
-  SECTION("one token") {
-    o.seqlen = 1;
-  }
-  check_types(o);
 }
 
 TEST_CASE("rotary: dimensions", "[rotary]") {
