@@ -32,14 +32,16 @@ void put_ranges(const disk& files) {
                                          row(1, 4096, {{"v1", 4.0}, {"v2", 2.0}, {"v3", 1.0}})})});
 }
 
+struct served_ranges {
+  const disk files;
+  const std::shared_ptr<faulty_driver> driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{(put_ranges(files), files.options())};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+};
+
 }  // namespace
 
-TEST_CASE("prepare(problem) loads what its call needs, and no more") {
-  const disk files;
-  put_ranges(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(served_ranges, "prepare(problem) loads what its call needs, and no more") {
   CHECK(driver->loads == 0);
   on.prepare({.seqlen = 256});
   CHECK(driver->loads == 1);
@@ -51,12 +53,7 @@ TEST_CASE("prepare(problem) loads what its call needs, and no more") {
   CHECK_THROWS_AS(on.prepare({.dtype = sy::dtype::f16}), sy::call_error);
 }
 
-TEST_CASE("after prepare(range) no call within it loads anything") {
-  const disk files;
-  put_ranges(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(served_ranges, "after prepare(range) no call within it loads anything") {
   on.prepare({}, {{"seqlen", 1, 300}});
   CHECK(driver->loads == 2);
   for (std::int64_t seqlen = 1; seqlen <= 300; ++seqlen) (void)run(on, {.seqlen = seqlen});
@@ -128,12 +125,8 @@ TEST_CASE("a range in which some problem has no variant is an error that shows i
                     has_text("seqlen=100") && has_text("requires seqlen < 100"));
 }
 
-TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was prepared") {
-  const disk files;
-  put_ranges(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(served_ranges,
+                 "inside a capture nothing is loaded: the call is refused unless it was prepared") {
   driver->is_capturing = true;
   for (int i = 0; i < 2; ++i) {
     const auto problem = sy::test::error_of<sy::driver_error>([&] { return run(on, {.seqlen = 256}); });
@@ -150,12 +143,8 @@ TEST_CASE("inside a capture nothing is loaded: the call is refused unless it was
   CHECK(files.log().empty());
 }
 
-TEST_CASE("asking for the workspace prepares the call, but loads nothing inside a capture") {
-  const disk files;
-  put_ranges(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(served_ranges,
+                 "asking for the workspace prepares the call, but loads nothing inside a capture") {
   driver->is_capturing = true;
   CHECK_THROWS_WITH(on.workspace_bytes({.seqlen = 256}), has_text("[switchyard.212]"));
   CHECK(driver->loads == 0);
@@ -168,12 +157,8 @@ TEST_CASE("asking for the workspace prepares the call, but loads nothing inside 
   CHECK(driver->loads == 1);
 }
 
-TEST_CASE("a replaced catalog has loaded what the running problems need before it serves them") {
-  const disk files;
-  put_ranges(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(served_ranges,
+                 "a replaced catalog has loaded what the running problems need before it serves them") {
   CHECK(run(on, {.seqlen = 256}) == 2);
   files.put_table("stamp", {stamp_group({row(1, 256, {{"v3", 1.0}, {"v1", 2.0}})})});
   (void)catalog.reload();

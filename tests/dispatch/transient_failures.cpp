@@ -40,6 +40,19 @@ sy::catalog_options with_set_clock(sy::catalog_options options) {
   return options;
 }
 
+/// What Put writes, served with that clock.
+template <void (*Put)(const disk&)>
+struct retried {
+  const disk files;
+  const std::shared_ptr<faulty_driver> driver = std::make_shared<faulty_driver>();
+  sy::catalog catalog{(Put(files), with_set_clock(files.options()))};
+  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+};
+
+void put_one(const disk& files) {
+  files.put_manifest("stamp", {stamp_variant("one", 1)});
+}
+
 }  // namespace
 
 TEST_CASE("a variant that found no memory gives way, is tried again, and serves again") {
@@ -111,12 +124,7 @@ TEST_CASE("the wait doubles up to 64 s, and only the first failure is a warning"
   CHECK_THAT(files.log(), has_text("variant 'one' of stamp was loaded after 9 failures and serves again"));
 }
 
-TEST_CASE("retries are told in debug output only") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{with_set_clock(files.options())};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(retried<put_one>, "retries are told in debug output only") {
   driver->loads_that_fail = 3;
   for (int i = 0; i < 2; ++i) CHECK_THROWS_AS(run(on, {}), sy::driver_error);
   CHECK(lines_of(files.log()).size() == 1);
@@ -150,12 +158,9 @@ TEST_CASE("of several variants that wait, each is tried again when its own time 
   CHECK(driver->loads == 3);
 }
 
-TEST_CASE("where nothing else serves, the call fails with the cause, and the next call tries at once") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{with_set_clock(files.options())};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(
+    retried<put_one>,
+    "where nothing else serves, the call fails with the cause, and the next call tries at once") {
   for (int i = 0; i < 3; ++i) {
     driver->loads_that_fail = 2;  // the call tries again once by itself
     const auto problem = sy::test::error_of<sy::driver_error>([&] { return run(on, {}); });
@@ -178,12 +183,8 @@ TEST_CASE("a broken context blames no variant") {
   CHECK(run(on, {}) == 1);
 }
 
-TEST_CASE("a capture takes the variant that returned to service, and the generation tells of it") {
-  const disk files;
-  put_two_blobs(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{with_set_clock(files.options())};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(retried<put_two_blobs>,
+                 "a capture takes the variant that returned to service, and the generation tells of it") {
   driver->loads_that_fail = 1;
   CHECK(run(on, {.seqlen = 1}) == 1002);
   CHECK(run(on, {.seqlen = 2}) == 1002);
@@ -200,12 +201,8 @@ TEST_CASE("a capture takes the variant that returned to service, and the generat
   CHECK(catalog.generation() == captured);
 }
 
-TEST_CASE("a retry that fails again does not change the generation of what serves") {
-  const disk files;
-  put_two_blobs(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{with_set_clock(files.options())};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(retried<put_two_blobs>,
+                 "a retry that fails again does not change the generation of what serves") {
   driver->loads_that_fail = 1;
   CHECK(run(on, {}) == 1002);
   pass(std::chrono::milliseconds{1100});
@@ -215,12 +212,8 @@ TEST_CASE("a retry that fails again does not change the generation of what serve
   CHECK(catalog.generation() == before);
 }
 
-TEST_CASE("a thread that has a plan does not wait while another tries a variant again") {
-  const disk files;
-  put_two_blobs(files);
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{with_set_clock(files.options())};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(retried<put_two_blobs>,
+                 "a thread that has a plan does not wait while another tries a variant again") {
   driver->loads_that_fail = 1;
   CHECK(run(on, {}) == 1002);
   pass(std::chrono::milliseconds{1100});
@@ -239,12 +232,8 @@ TEST_CASE("a thread that has a plan does not wait while another tries a variant 
   CHECK(run(on, {}) == 1);
 }
 
-TEST_CASE("a watching catalog tries what it could not take again after a second, not at each look") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
-  const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{with_set_clock(files.options())};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+TEST_CASE_METHOD(retried<put_one>,
+                 "a watching catalog tries what it could not take again after a second, not at each look") {
   CHECK(run(on, {}) == 1);
   files.put_blob("stamp", "stamp_other.so", "stamp.so");
   files.put_manifest("stamp", {stamp_variant("one", 1)});
