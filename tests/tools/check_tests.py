@@ -9,7 +9,7 @@ from invented import Checks
 
 SEEDED = re.compile(r"mt19937(?:_64)?\s+\w+\{([^;]*)\};")
 # Seeds that a case derives from a printed one, from its parameters, or that make no random case.
-DERIVED = re.compile(r"fresh_seed\(|seed_or\(|\b(seed|first|count|t|each|generator)\b")
+DERIVED = re.compile(r"fresh_seed\(|seed_or\(|\b(seed|first|count|t|generator)\b")
 
 
 def main():
