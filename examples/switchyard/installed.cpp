@@ -17,6 +17,8 @@
 #include <switchyard/io/file.hpp>
 #include <switchyard/serving/module_store.hpp>
 
+#include "operators.hpp"
+
 namespace sy = switchyard;
 
 namespace tool {
@@ -51,9 +53,7 @@ std::shared_ptr<const sy::selector> rules_of_tables(sy::catalog& catalog, const 
   const auto add = [&](const std::shared_ptr<const sy::table>& table) {
     if (table->device.backend != device.backend || !sy::has_arch(device, table->device)) return;
     for (const sy::row_group& group : table->groups) {
-      std::string type;
-      for (const sy::axis_value& value : group.type)
-        type += std::to_string(value.axis) + "=" + std::to_string(value.value) + " ";
+      const std::string type = type_key(group.type);
       for (const std::string& id : group.ids) {
         if (!known.emplace(id, type).second) continue;
         sy::variant& variant = named->variants.emplace_back();

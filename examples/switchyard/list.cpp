@@ -37,16 +37,6 @@ struct list_arguments {
   return from.target.backend + "-" + from.target.arch;
 }
 
-[[nodiscard]] std::string format_type(const sy::operator_description& op,
-                                      const std::vector<sy::axis_value>& type) {
-  std::string out;
-  for (const sy::axis_value& value : type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
-           sy::format_value(op.axes[value.axis], value.value);
-  }
-  return out.empty() ? "any type" : out;
-}
-
 /// The filters of one command line over one operator.
 class filter {
  public:

@@ -224,4 +224,20 @@ std::string fill_defaults(const known_operator& known, std::vector<std::int64_t>
   return missing;
 }
 
+std::string format_type(const sy::operator_description& op, std::span<const sy::axis_value> type) {
+  std::string out;
+  for (const sy::axis_value& value : type) {
+    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
+           sy::format_value(op.axes[value.axis], value.value);
+  }
+  return out.empty() ? "any type" : out;
+}
+
+std::string type_key(std::span<const sy::axis_value> type) {
+  std::string out;
+  for (const sy::axis_value& value : type)
+    out += " " + std::to_string(value.axis) + "=" + std::to_string(value.value);
+  return out;
+}
+
 }  // namespace tool

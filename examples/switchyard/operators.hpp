@@ -61,6 +61,13 @@ const known_operator* learn_installed(const std::vector<std::string>& roots, con
                                         const std::vector<bool>& given,
                                         std::vector<std::string>* assumed = nullptr);
 
+/// "dtype=bf16 causal=true", or "any type".
+[[nodiscard]] std::string format_type(const switchyard::operator_description& op,
+                                      std::span<const switchyard::axis_value> type);
+
+/// " 0=2 3=1": distinguishes types, by the numbers of their axes.
+[[nodiscard]] std::string type_key(std::span<const switchyard::axis_value> type);
+
 /// The parts of "axis=value". Throws usage_error.
 struct axis_word {
   std::uint32_t axis;

@@ -473,8 +473,8 @@ TEST_CASE("a stream captures where the library says so, or refuses to say") {
   CHECK_FALSE(answers(0, 0));
   CHECK(answers(0, 1));
   CHECK(answers(0, 2));
-  for (const int code : {900, 906, 907}) CHECK(answers(code, 0));
-  for (const int code : {899, 908, 1}) CHECK_FALSE(answers(code, 1));
+  for (const int answer : {900, 906, 907}) CHECK(answers(answer, 0));
+  for (const int answer : {899, 908, 1}) CHECK_FALSE(answers(answer, 1));
 }
 
 TEST_CASE("times and memory that the library cannot give are refused") {

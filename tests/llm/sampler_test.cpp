@@ -86,7 +86,7 @@ TEST_CASE("top_p keeps what a full sort keeps, in a large vocabulary") {
     const auto logit = [&logits](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
     std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return logit(a) > logit(b); });
     double sum = 0;
-    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    for (const float value : logits) sum += std::exp(static_cast<double>(value));
     double reached = 0;
     std::size_t count = 0;
     while (reached < static_cast<double>(top_p) * sum * (1 - 1e-12))

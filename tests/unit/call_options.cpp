@@ -70,7 +70,7 @@ template <class Operator>
   });
   const operator_description& op = describe<Operator>();
   const auto axis = std::find_if(op.axes.begin(), op.axes.end(),
-                                 [](const axis_description& axis) { return axis.name == "alignment"; });
+                                 [](const axis_description& described) { return described.name == "alignment"; });
   return make_problem<Operator>(call)[static_cast<std::size_t>(axis - op.axes.begin())];
 }
 

@@ -10,7 +10,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -76,30 +75,20 @@ void require_same_device(const table_file& table, const sy::device_properties& d
   std::vector<bench_result> out;
   std::mutex mutex;
   std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> failures(workers.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        shape_bench bench{run, *workers[i], i};
-        for (std::size_t mine = next++; mine < shapes.size() && !interrupted(); mine = next++) {
-          bench_result found = bench.measure(shapes[mine]);
-          run.bar->finished(i, line_of(found));
-          const std::scoped_lock lock{mutex};
-          out.push_back(std::move(found));
-        }
-      } catch (const worker_lost&) {  // interrupted
-      } catch (...) {
-        failures[i] = std::current_exception();
+  const std::exception_ptr failure = run_workers(workers, [&](std::size_t i) {
+    try {
+      shape_bench bench{run, *workers[i], i};
+      for (std::size_t mine = next++; mine < shapes.size() && !interrupted(); mine = next++) {
+        bench_result found = bench.measure(shapes[mine]);
+        run.bar->finished(i, line_of(found));
+        const std::scoped_lock lock{mutex};
+        out.push_back(std::move(found));
       }
-      workers[i]->kill();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+    } catch (const worker_lost&) {  // interrupted
+    }
+  });
   run.bar->close();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  if (failure) std::rethrow_exception(failure);
   return out;
 }
 

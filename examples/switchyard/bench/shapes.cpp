@@ -49,10 +49,7 @@ void add_midpoints(const sy::table& of, const sy::row_group& group, std::vector<
       for (std::size_t i = 1; i < values.size(); ++i) {
         const auto between = midpoint(values[i - 1], values[i]);
         if (!between) continue;
-        tuning_problem problem;
-        problem.type = group.type;
-        for (const sy::axis_value& type : group.type) problem.axes[type.axis] = type.value;
-        for (std::size_t k = 0; k < group.axes.size(); ++k) problem.axes[group.axes[k]] = others[k];
+        tuning_problem problem = make_problem(group, others);
         problem.axes[axis] = *between;
         out.push_back(std::move(problem));
       }

@@ -48,16 +48,6 @@ namespace tool {
   });
 }
 
-[[nodiscard]] inline std::string format_types(const sy::operator_description& op,
-                                              const std::vector<sy::axis_value>& type) {
-  std::string out;
-  for (const sy::axis_value& value : type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
-           sy::format_value(op.axes[value.axis], value.value);
-  }
-  return out.empty() ? "any" : out;
-}
-
 /// What a variant does at a launch, as text: equal for variants that do the same.
 [[nodiscard]] inline std::string format_work(const sy::variant& variant) {
   std::string out;

@@ -20,6 +20,7 @@
 #include "check/findings.hpp"
 #include "check/together.hpp"
 #include "devices.hpp"
+#include "operators.hpp"
 
 namespace sy = switchyard;
 
@@ -57,7 +58,7 @@ void together::check_condition(const sy::manifest& from, const sy::variant& vari
                                const sy::condition& condition, const sy::scope& names, folded_findings& never,
                                folded_findings& faults) {
   const std::string what =
-      "variant '" + variant.id + "' (" + format_types(op_, variant.type) + ") requires " + condition.text;
+      "variant '" + variant.id + "' (" + format_type(op_, variant.type) + ") requires " + condition.text;
   try {
     const sy::expression folded = sy::expression::parse(condition.text, names);
     if (!folded.is_constant() || folded.evaluate({}).value != 0) return;
@@ -79,7 +80,7 @@ void together::check_twins(const sy::manifest& from) {
     const sy::variant& variant = from.variants[i];
     demand_index& others = by_work[format_work(variant)];
     if (const sy::variant* const other = others.find_within(demands[i]); other != nullptr) {
-      found.add(other->id, "variant '" + variant.id + "' (" + format_types(op_, variant.type) +
+      found.add(other->id, "variant '" + variant.id + "' (" + format_type(op_, variant.type) +
                                ") launches the same kernels in the same way as '" + other->id +
                                "' before it, which serves all of its calls: it is never needed");
     } else {

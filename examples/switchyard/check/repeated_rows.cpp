@@ -15,6 +15,7 @@
 #include <switchyard/hardware/device_properties.hpp>
 
 #include "check/findings.hpp"
+#include "operators.hpp"
 #include "tables/table_files.hpp"
 
 namespace sy = switchyard;
@@ -40,10 +41,8 @@ struct placed_row {
   const fs::path place = fs::absolute(from.path).lexically_normal().parent_path();
   std::string out = place.parent_path().filename() == "tables" ? "table\n" : "overlay\n";
   out += from.device.backend + "\n" + from.device.arch + "\n" + from.device.name + "\n";
-  out += group.timed ? "times\n" : "winners\n";
-  for (const sy::axis_value& value : group.type)
-    out += std::to_string(value.axis) + "=" + std::to_string(value.value) + " ";
-  for (const std::uint32_t axis : group.axes) out += std::to_string(axis) + " ";
+  out += (group.timed ? "times" : "winners") + type_key(group.type) + ",";
+  for (const std::uint32_t axis : group.axes) out += " " + std::to_string(axis);
   return out;
 }
 

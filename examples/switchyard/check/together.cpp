@@ -21,6 +21,7 @@
 #include "check/demands.hpp"
 #include "check/findings.hpp"
 #include "devices.hpp"
+#include "operators.hpp"
 
 namespace sy = switchyard;
 
@@ -216,7 +217,7 @@ void together::check_coverage(const sy::table& from) {
           return group.row_count() > 0 && compatible(group.type, type) &&
                  was_measured(group.measured_with, type);
         });
-    if (!covered) uncovered.push_back("{" + format_types(op_, type) + "}");
+    if (!covered) uncovered.push_back("{" + format_type(op_, type) + "}");
   }
   if (!uncovered.empty()) {
     out_.add(severity::warning, from.path,
@@ -251,11 +252,11 @@ void together::check_denials(const sy::table& from) {
   std::set<std::string> seen;
   for (const sy::variant* const variant : here) {
     if (refused.size() == max_told) break;  // each costs a search of every variant
-    if (!denied_ids.contains(variant->id) || !seen.insert(format_types(op_, variant->type)).second) continue;
+    if (!denied_ids.contains(variant->id) || !seen.insert(format_type(op_, variant->type)).second) continue;
     const bool all = std::all_of(here.begin(), here.end(), [&](const sy::variant* other) {
       return !compatible(other->type, variant->type) || is_denied(from, *other);
     });
-    if (all) refused.insert("{" + format_types(op_, variant->type) + "}");
+    if (all) refused.insert("{" + format_type(op_, variant->type) + "}");
   }
   if (refused.empty()) return;
   out_.add(severity::error, sy::error_code::no_variant, from.path,
@@ -269,7 +270,7 @@ std::vector<std::vector<sy::axis_value>> together::types_on(const sy::device_pro
   for (const auto& from : files_.manifests) {
     if (!runs_on(device, from->target)) continue;
     for (const sy::variant& variant : from->variants) {
-      if (seen.insert(format_types(op_, variant.type)).second) out.push_back(variant.type);
+      if (seen.insert(format_type(op_, variant.type)).second) out.push_back(variant.type);
     }
   }
   return out;

@@ -14,6 +14,7 @@
 
 #include <switchyard/problem/problem.hpp>
 
+#include "operators.hpp"
 #include "report/plot.hpp"
 #include "report/prediction.hpp"
 #include "tables/costs.hpp"
@@ -43,15 +44,6 @@ namespace {
 
 }  // namespace
 
-std::string format_group_type(const sy::operator_description& op, const sy::row_group& group) {
-  std::string out;
-  for (const sy::axis_value& value : group.type) {
-    out += (out.empty() ? "" : " ") + std::string{op.axes[value.axis].name} + "=" +
-           sy::format_value(op.axes[value.axis], value.value);
-  }
-  return out.empty() ? "any type" : out;
-}
-
 std::string short_number(std::int64_t value) {
   if (value >= 1 << 20 && value % (1 << 20) == 0) return std::to_string(value >> 20) + "Mi";
   if (value >= 1 << 12 && value % 1024 == 0) return std::to_string(value >> 10) + "Ki";
@@ -68,7 +60,7 @@ group_pages::group_pages(const table_file& table, std::size_t group,
       predicted_{leave_one_out(table, group, variants)} {}
 
 std::string group_pages::write() const {
-  std::string out = "<section class=\"group\"><h3>" + escaped(format_group_type(op_, rows_)) + "</h3>\n";
+  std::string out = "<section class=\"group\"><h3>" + escaped(format_type(op_, rows_.type)) + "</h3>\n";
   out += format(
       "<p>%zu rows, %zu variants. Each row predicted from the others: chosen over best %.4f in "
       "the mean, %.3f at the 99th percentile, ",

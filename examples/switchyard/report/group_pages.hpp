@@ -23,10 +23,6 @@ struct ranking {
   std::vector<std::size_t> place;    ///< by id: index in order, which is its colour
 };
 
-/// "dtype=bf16 causal=true", or "any type".
-[[nodiscard]] std::string format_group_type(const switchyard::operator_description& op,
-                                            const switchyard::row_group& group);
-
 /// With Ki or Mi if it divides the value.
 [[nodiscard]] std::string short_number(std::int64_t value);
 

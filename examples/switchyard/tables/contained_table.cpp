@@ -11,6 +11,7 @@
 
 #include <switchyard/files/table.hpp>
 
+#include "operators.hpp"
 #include "tables/measured.hpp"
 
 namespace sy = switchyard;
@@ -22,10 +23,7 @@ namespace {
 [[nodiscard]] std::string name_of(const sy::row_group& group, std::size_t row) {
   std::map<std::uint32_t, std::int64_t> sizes;
   for (std::size_t i = 0; i < group.axes.size(); ++i) sizes[group.axes[i]] = group.coordinates(row)[i];
-  std::string out = group.timed ? "times" : "winners";
-  for (const sy::axis_value& value : group.type)
-    out += " " + std::to_string(value.axis) + "=" + std::to_string(value.value);
-  out += ",";
+  std::string out = (group.timed ? "times" : "winners") + type_key(group.type) + ",";
   for (const auto& [axis, size] : sizes) out += " " + std::to_string(axis) + "=" + std::to_string(size);
   return out;
 }

@@ -90,10 +90,7 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
     costs[candidate.variant->id].push_back(candidate.variant);
   std::unordered_set<std::string> known;
   const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
-    std::string key = id;
-    for (const sy::axis_value& value : type)
-      key += "\n" + std::to_string(value.axis) + "=" + std::to_string(value.value);
-    if (!known.insert(std::move(key)).second) return;
+    if (!known.insert(id + "\n" + type_key(type)).second) return;
     sy::variant& variant = out->variants.emplace_back();
     variant.id = id;
     variant.type = type;

@@ -14,6 +14,8 @@
 #include <switchyard/io/file.hpp>
 #include <switchyard/problem/former_names.hpp>
 
+#include "operators.hpp"
+
 namespace sy = switchyard;
 using nlohmann::json;
 
@@ -25,10 +27,7 @@ constexpr const char* schema = "switchyard.tuning/1";
 
 [[nodiscard]] std::string bad_key(const std::string& variant, const std::string& blob,
                                   const std::vector<sy::axis_value>& type) {
-  std::string out = variant + "\n" + blob;
-  for (const sy::axis_value& value : type)
-    out += "\n" + std::to_string(value.axis) + "=" + std::to_string(value.value);
-  return out;
+  return variant + "\n" + blob + type_key(type);
 }
 
 [[noreturn]] void fail(const std::string& path, const char* problem) {

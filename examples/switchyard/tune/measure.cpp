@@ -144,10 +144,7 @@ bool measuring_worker::trusts(const serving& variant) const {
 
 /// Distinguishes a variant from those of the same id for other types.
 std::string measuring_worker::key_of(const serving& variant) const {
-  std::string out = variant.id + " " + variant.blob;
-  for (const sy::axis_value& value : problem_->type)
-    out += " " + std::to_string(value.axis) + "=" + std::to_string(value.value);
-  return out;
+  return variant.id + " " + variant.blob + type_key(problem_->type);
 }
 
 /// Before a variant is timed for a problem, once.

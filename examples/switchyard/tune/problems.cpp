@@ -39,6 +39,14 @@ std::string tuning_problem::text(const sy::operator_description& op) const {
   return out.empty() ? "the usual problem" : out;
 }
 
+tuning_problem make_problem(const sy::row_group& group, std::span<const std::int64_t> at) {
+  tuning_problem out;
+  out.type = group.type;
+  for (const sy::axis_value& value : group.type) out.axes[value.axis] = value.value;
+  for (std::size_t i = 0; i < at.size(); ++i) out.axes[group.axes[i]] = at[i];
+  return out;
+}
+
 /// Adds the axes that a type implies, as reading a file does, so that the tuner's groups match its table.
 void problem_list::complete(std::vector<sy::axis_value>& type) const {
   const auto value_of = [&type](std::uint32_t axis) {
@@ -198,12 +206,7 @@ void problem_list::add_table(const sy::table& of,
       const auto times = group.row_times(row);
       if (std::none_of(times.begin(), times.end(), [&](const auto& time) { return accepted[time.variant]; }))
         continue;
-      tuning_problem problem;
-      problem.type = group.type;
-      for (const sy::axis_value& axis : group.type) problem.axes[axis.axis] = axis.value;
-      const auto at = group.coordinates(row);
-      for (std::size_t i = 0; i < at.size(); ++i) problem.axes[group.axes[i]] = at[i];
-      add(std::move(problem));
+      add(make_problem(group, group.coordinates(row)));
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,10 @@ struct tuning_problem {
   /// The requested values, "dtype=bf16 rows=64". Identifies the problem.
   [[nodiscard]] std::string text(const switchyard::operator_description& op) const;
 };
+
+/// The problem at a group's coordinates.
+[[nodiscard]] tuning_problem make_problem(const switchyard::row_group& group,
+                                          std::span<const std::int64_t> at);
 
 /// The problems of one operator, each once, in the order of measurement.
 class problem_list {

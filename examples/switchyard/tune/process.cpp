@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -336,6 +337,26 @@ std::string worker_process::last_words() {
   }
   if (newline != std::string::npos) text.erase(0, newline + 1);
   return sy::text::shortened(text, 200);
+}
+
+std::exception_ptr run_workers(const std::vector<std::unique_ptr<worker_process>>& workers,
+                               const std::function<void(std::size_t)>& work) {
+  std::vector<std::exception_ptr> failures(workers.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    threads.emplace_back([&, i] {
+      try {
+        work(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+      workers[i]->kill();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto failed =
+      std::find_if(failures.begin(), failures.end(), [](const auto& it) { return it != nullptr; });
+  return failed == failures.end() ? nullptr : *failed;
 }
 
 }  // namespace tool

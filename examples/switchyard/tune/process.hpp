@@ -5,6 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <sys/types.h>
@@ -89,5 +93,10 @@ class worker_process {
   std::string said_;
   std::string pending_;
 };
+
+/// Calls `work(index)` for each worker in a thread of its own, which then ends the worker: a worker process
+/// ends with the thread that started it. Returns the first exception.
+[[nodiscard]] std::exception_ptr run_workers(const std::vector<std::unique_ptr<worker_process>>& workers,
+                                             const std::function<void(std::size_t)>& work);
 
 }  // namespace tool

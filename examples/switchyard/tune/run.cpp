@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
@@ -188,28 +187,15 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
 
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
-  std::vector<std::exception_ptr> failures(workers.size());
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        work(run, *workers[i], i, next, mutex, outcome);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-      workers[i]->kill();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const std::exception_ptr failure =
+      run_workers(workers, [&](std::size_t i) { work(run, *workers[i], i, next, mutex, outcome); });
   run.write();
   run.bar->close();
   outcome.failures = run.bar->failures();
   outcome.interrupted = interrupted;
   for (const bad_variant& bad : run.notes.bad()) outcome.bad.push_back(bad.variant + ": " + bad.reason);
   outcome.seconds = seconds{clock::now() - begin}.count();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  if (failure) std::rethrow_exception(failure);
   if (!outcome.interrupted && !outcome.out_of_time) run.notes.finish();
   return outcome;
 }

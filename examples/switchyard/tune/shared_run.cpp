@@ -202,12 +202,7 @@ bool shared_run::all_measured(const sy::row_group& group, std::size_t variant) c
 }
 
 std::string shared_run::place_of(const sy::row_group& group, std::size_t row) const {
-  tuning_problem out;
-  out.type = group.type;
-  for (const sy::axis_value& value : group.type) out.axes[value.axis] = value.value;
-  const auto at = group.coordinates(row);
-  for (std::size_t i = 0; i < at.size(); ++i) out.axes[group.axes[i]] = at[i];
-  return key(out);
+  return key(make_problem(group, group.coordinates(row)));
 }
 
 void shared_run::write_soon() {

@@ -329,9 +329,9 @@ TEST_CASE("attention refuses a block table without its data", "[operators]") {
   const auto message = [&]<class Operator>(Operator /*of*/) -> std::string {
     return sy::test::refusal_by<sy::call_error>([&] { return Operator::call(q, cache, q); });
   };
-  for (const std::string& message :
+  for (const std::string& text :
        {message(sy::operators::attention_forward{}), message(sy::operators::attention_decode{})})
-    CHECK(message.find("block_table has entries but its data is null") != std::string::npos);
+    CHECK(text.find("block_table has entries but its data is null") != std::string::npos);
 }
 
 namespace attention_calls {
