@@ -126,7 +126,7 @@ def main():
             print(f"{record['peer']} does not do {record['shape']}: {record['error']}", file=sys.stderr)
 
     os.makedirs(options.out, exist_ok=True)
-    fourth = any("FlashAttention-4" in each for each in times.values())
+    fourth = any("FlashAttention-4" in contender for contender in times.values())
     names = (
         ("Switchyard", "FlashAttention-2", "cuDNN")
         + (("FlashAttention-4",) if fourth else ())

@@ -158,9 +158,9 @@ def expected(call, t, dout):
     head = int(torch.randint(call.heads_kv, ()))
     group = call.heads // call.heads_kv
     q, gradient = (
-        sequence(each, call, b)[:, head * group : (head + 1) * group].transpose(0, 1).double() for each in (t.q, dout)
+        sequence(tensor, call, b)[:, head * group : (head + 1) * group].transpose(0, 1).double() for tensor in (t.q, dout)
     )
-    k, v = (sequence(each, call, b)[:, head].double() for each in (t.k, t.v))
+    k, v = (sequence(tensor, call, b)[:, head].double() for tensor in (t.k, t.v))
     return b, head, reference(call, q, k, v, gradient)
 
 
@@ -194,7 +194,7 @@ class SwitchyardBackward(Switchyard):
 
         made = made_of(given)
         self.require(self.library.switchyard_call(self.forward, None, made, len(made)))
-        results = tuple(torch.full_like(each, math.nan) for each in (t.q, t.k, t.v))
+        results = tuple(torch.full_like(tensor, math.nan) for tensor in (t.q, t.k, t.v))
         made = made_of(given | {"dout": dout} | dict(zip(("dq", "dk", "dv"), results)))
 
         def run():
@@ -210,7 +210,7 @@ class Autograd:
     """A peer whose forward is differentiated by PyTorch; `attend` computes it of leaves [.., tokens, heads, dim]."""
 
     def prepare(self, call, t, dout):
-        leaves = [each.detach().requires_grad_() for each in (t.q, t.k, t.v)]
+        leaves = [tensor.detach().requires_grad_() for tensor in (t.q, t.k, t.v)]
         out = self.attend(call, t, *leaves)
         return lambda: torch.autograd.grad(out, leaves, dout, retain_graph=True), ""
 
@@ -251,7 +251,7 @@ class Cudnn(Autograd):
             raise RuntimeError("not served")
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             return scaled_dot_product_attention(
-                *(each.transpose(1, 2) for each in (q, k, v)), is_causal=call.causal, enable_gqa=call.heads != call.heads_kv
+                *(tensor.transpose(1, 2) for tensor in (q, k, v)), is_causal=call.causal, enable_gqa=call.heads != call.heads_kv
             ).transpose(1, 2)
 
 
@@ -280,21 +280,21 @@ def main():
         dout = torch.randn(*t.q.shape[:-1], call.dims()[1], device="cuda", dtype=t.q.dtype)
         runs, why, problems, errors = {}, "", {}, {}
         truth = expected(call, t, dout)
-        for each in contenders:
+        for contender in contenders:
             try:
-                run, text = each.prepare(call, t, dout)
-                errors[each.name] = error(call, t, dout, run(), truth)
+                run, text = contender.prepare(call, t, dout)
+                errors[contender.name] = error(call, t, dout, run(), truth)
                 torch.cuda.synchronize()
-                runs[each.name] = run
+                runs[contender.name] = run
                 why = why or text
             except Exception as problem:  # pylint: disable=broad-except  (each peer has errors of its own)
-                problems[each.name] = (str(problem) or type(problem).__name__).splitlines()[0][:160]
+                problems[contender.name] = (str(problem) or type(problem).__name__).splitlines()[0][:160]
         del truth
         torch.cuda.empty_cache()
         samples = measure(runs, options.rounds)
-        times = {name: statistics.median(each) for name, each in samples.items()}
+        times = {name: statistics.median(values) for name, values in samples.items()}
         late = behind(samples)
-        wrong += not all(each < 0.01 for each in errors.values()) or "Switchyard" not in times
+        wrong += not all(error < 0.01 for error in errors.values()) or "Switchyard" not in times
         records.append(
             {
                 "call": call.name,
@@ -312,7 +312,7 @@ def main():
             f"{call.name:50} "
             + " ".join(f"{name} {flops(call) / time / 1e6:6.1f}" for name, time in times.items())
             + f"  {min(ratios, default=math.nan):5.2f}  "
-            + " ".join(f"{each:.1e}" for each in errors.values())
+            + " ".join(f"{error:.1e}" for error in errors.values())
             + f"  {'behind ' + ', '.join(late) if late else ''}  {why or problems.get('Switchyard', '')}",
             flush=True,
         )

@@ -196,7 +196,7 @@ def make(call, dtype):
         out.bias = normal(1, call.heads, queries[0], keys[0])
     if call.narrow:
         out.scale = torch.linspace(0.5, 1.5, call.heads_kv, device="cuda")
-        out.k, out.v = ((each / out.scale[:, None]).to(torch.float8_e4m3fn).to(dtype) for each in (out.k, out.v))
+        out.k, out.v = ((tensor / out.scale[:, None]).to(torch.float8_e4m3fn).to(dtype) for tensor in (out.k, out.v))
     if call.page:
         counts = [math.ceil(n / call.page) for n in keys]
         order = torch.randperm(sum(counts) + 7, device="cuda").to(torch.int32)
@@ -261,9 +261,9 @@ class Switchyard:
         }
         k, v = (t.pages_k, t.pages_v) if call.page else (t.k, t.v)
         if self.wide:
-            k, v = (each * t.scale[:, None].to(each.dtype) for each in (k, v))
+            k, v = (tensor * t.scale[:, None].to(tensor.dtype) for tensor in (k, v))
         elif call.narrow:
-            k, v = (each.to(torch.float8_e4m3fn) for each in (k, v))
+            k, v = (tensor.to(torch.float8_e4m3fn) for tensor in (k, v))
             given |= {"k_scale": t.scale, "v_scale": t.scale}
         given |= {"k": k, "v": v}
         if call.page:
@@ -345,7 +345,7 @@ class Cudnn:
             raise RuntimeError("not served")
         if call.bias and call.causal:
             raise RuntimeError("not served")
-        q, k, v = (each.transpose(1, 2) for each in (t.q, t.k, t.v))
+        q, k, v = (tensor.transpose(1, 2) for tensor in (t.q, t.k, t.v))
 
         def run():
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
@@ -439,25 +439,25 @@ def main():
         torch.manual_seed(len(records))
         tensors = make(call, TYPES[options.dtype])
         runs, results, why, errors = {}, {}, "", {}
-        for each in contenders:
+        for contender in contenders:
             try:
-                run, text = each.prepare(call, tensors)
+                run, text = contender.prepare(call, tensors)
                 result = run().float()
                 torch.cuda.synchronize()
-                runs[each.name] = run
-                if result.isfinite().all() or each.name == "Switchyard":
-                    results[each.name] = result
+                runs[contender.name] = run
+                if result.isfinite().all() or contender.name == "Switchyard":
+                    results[contender.name] = result
                 else:
-                    errors[each.name] = "its result is not finite"
+                    errors[contender.name] = "its result is not finite"
                 why = why or text
             except Exception as problem:  # pylint: disable=broad-except  (each peer has errors of its own)
-                errors[each.name] = (str(problem) or type(problem).__name__).splitlines()[0][:160]
+                errors[contender.name] = (str(problem) or type(problem).__name__).splitlines()[0][:160]
         worst = 0.0
         for one in list(results.values())[1:]:
             difference = (one - next(iter(results.values()))).abs().max().item()
             worst = max(worst, difference if math.isfinite(difference) else math.inf)
         samples = measure(runs, options.rounds)
-        times = {name: statistics.median(each) for name, each in samples.items()}
+        times = {name: statistics.median(values) for name, values in samples.items()}
         late = behind(samples)
         peers = [time for name, time in times.items() if name != "Switchyard"]
         ours = times.get("Switchyard", math.nan)

@@ -160,11 +160,11 @@ def measure(ours, batch, context, heads, heads_kv, dim, options):
         for name, graph in graphs.items():
             times[name].append(replay(graph) / copies)
     ours.kept.clear()
-    return {name: statistics.median(each) for name, each in times.items()}, prepared[0][2]
+    return {name: statistics.median(values) for name, values in times.items()}, prepared[0][2]
 
 
 def numbers(text):
-    return [int(each) for each in text.split(",")]
+    return [int(number) for number in text.split(",")]
 
 
 def main():

@@ -60,7 +60,7 @@ def flash_attention_4():
         return []
 
     def attend(q, k, v, causal):
-        result = flash_attn_func(*(each.transpose(1, 2) for each in (q, k, v)), causal=causal)
+        result = flash_attn_func(*(tensor.transpose(1, 2) for tensor in (q, k, v)), causal=causal)
         return (result[0] if isinstance(result, tuple) else result).transpose(1, 2)
 
     return [attend]

@@ -136,8 +136,8 @@ def overview(path, title, rows, step=200):
                     f'<text x="{x0 - 4}" y="{at + 4:.1f}" text-anchor="end" fill="#555">{y}</text>'
                 )
             out += [f'<text x="{place[x]:.0f}" y="{y0 + 15}" text-anchor="middle" fill="#555">{short(x)}</text>' for x in ticks]
-            for each, points in series.items():
+            for name, points in series.items():
                 line = " ".join(f"{place[x]:.0f},{y0 - y / most * height:.1f}" for x, y in sorted(points) if y)
-                out.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS.get(each, "black")}" stroke-width="2"/>')
+                out.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS.get(name, "black")}" stroke-width="2"/>')
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join([*out, "</svg>"]) + "\n")

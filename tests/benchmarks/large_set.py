@@ -111,7 +111,7 @@ def variants(count, digest, blob, repeated):
 
 def groups(count, kinds, variant_count):
     here = variant_count // len(kinds)
-    names = ["attn_fwd_" + "_".join(str(value) for value in each.values()) for each in configurations()]
+    names = ["attn_fwd_" + "_".join(str(value) for value in configuration.values()) for configuration in configurations()]
     lengths = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
     for number, kind in enumerate(kinds):
         sizes = itertools.islice(itertools.product(lengths, lengths), count // len(kinds))

@@ -119,16 +119,16 @@ def load(path):
 
 def arguments(**given):
     out = (Argument * len(given))()
-    for each, (name, value) in zip(out, given.items()):
-        each.size, each.name = ctypes.sizeof(Argument), name.encode()
+    for argument, (name, value) in zip(out, given.items()):
+        argument.size, argument.name = ctypes.sizeof(Argument), name.encode()
         if isinstance(value, Tensor):
-            each.kind, each.tensor = 0, ctypes.pointer(value)
+            argument.kind, argument.tensor = 0, ctypes.pointer(value)
         elif isinstance(value, int):
-            each.kind, each.integer = 1, value
+            argument.kind, argument.integer = 1, value
         elif isinstance(value, float):
-            each.kind, each.real = 2, value
+            argument.kind, argument.real = 2, value
         elif isinstance(value, ctypes.c_void_p):
-            each.kind, each.pointer = 3, value
+            argument.kind, argument.pointer = 3, value
         else:
-            each.kind, each.text = 4, value.encode()
+            argument.kind, argument.text = 4, value.encode()
     return out

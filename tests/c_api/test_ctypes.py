@@ -101,7 +101,7 @@ class Ctypes(unittest.TestCase):
                     sum(q[(i * heads + h) * dim + d] * k[(j * heads_kv + g) * dim + d] for d in range(dim)) / math.sqrt(dim)
                     for j in range(i + 1)
                 ]
-                weights = [math.exp(each - max(scores)) for each in scores]
+                weights = [math.exp(score - max(scores)) for score in scores]
                 for d in (0, 63):
                     wanted = sum(w * v[(j * heads_kv + g) * dim + d] for j, w in enumerate(weights)) / sum(weights)
                     self.assertAlmostEqual(out[(i * heads + h) * dim + d], wanted, 4)

@@ -51,7 +51,7 @@ def main():
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     version = read(os.path.join(source, "include/switchyard/version.hpp"))
-    major, minor = (int(re.search(rf"VERSION_{each} (\d+)", version)[1]) for each in ("MAJOR", "MINOR"))
+    major, minor = (int(re.search(rf"VERSION_{part} (\d+)", version)[1]) for part in ("MAJOR", "MINOR"))
     said = subprocess.run([os.path.join(source, "cmake/packages/set_version.py"), f"{major}.{minor + 1}.0", newer], check=True, text=True,
                           stdout=subprocess.PIPE).stdout  # fmt: skip
     checks.contains(said, f"-> {major}.{minor + 1}.0", "cmake/packages/set_version.py")
@@ -63,8 +63,8 @@ def main():
                           os.path.join(here, "part.cpp"), "-o", os.path.join(work, f"{name}.o")])
         for name, include in parts.items()
     ]  # fmt: skip
-    for each in running:
-        checks.equal(each.wait(), 0, f"{each.args[4]} compiles")
+    for process in running:
+        checks.equal(process.wait(), 0, f"{process.args[4]} compiles")
     engine, plugin = os.path.join(work, "engine"), os.path.join(work, "plugin.so")
     link = [compiler, "-std=c++20", "-pthread"]
     subprocess.run(
@@ -79,7 +79,7 @@ def main():
         re.findall(r"::(\w+)", said)[0],
         re.search(r"inline namespace (\w+)", read(f"{source}/include/switchyard/error.hpp"))[1],
     )
-    alike = {each.replace(f"{len(now)}{now}", f"{len(then)}{then}") for each in theirs} & ours
+    alike = {symbol.replace(f"{len(now)}{now}", f"{len(then)}{then}") for symbol in theirs} & ours
     checks.that(len(alike) > 100, f"without a namespace for each version they would define the same: {len(alike)}")
     done = subprocess.run([engine, plugin], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     both = [f"{major}.{minor} works", f"{major}.{minor + 1} works"]

@@ -90,7 +90,7 @@ def main():
             text = file.read()
         examples = re.findall(r"^ *///     (\S.*)$", text, re.MULTILINE)
         count += len(examples)
-        body = "\n".join(f"  {{ {statement(each)} }}" for each in examples)
+        body = "\n".join(f"  {{ {statement(example)} }}" for example in examples)
         program.append(f"void of_{header.split('.')[0]}({scope}) {{\n{body}\n}}")
         for name in {"tensor.hpp": ["const_tensor"]}.get(header, [header.split(".")[0]]):
             for function in without_example(public_part(text, name)):

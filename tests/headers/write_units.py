@@ -79,11 +79,11 @@ def main():
     def reached(header):
         """The header with all it includes: in any case, and at most."""
         always, perhaps = {header}, {header}
-        for each in direct.get(header, ((), ()))[0]:
-            always |= reached(each)[0]
-            perhaps |= reached(each)[1]
-        for each in direct.get(header, ((), ()))[1]:
-            perhaps |= reached(each)[1]
+        for included in direct.get(header, ((), ()))[0]:
+            always |= reached(included)[0]
+            perhaps |= reached(included)[1]
+        for included in direct.get(header, ((), ()))[1]:
+            perhaps |= reached(included)[1]
         return always, perhaps
 
     parts = []
@@ -109,7 +109,7 @@ def main():
     for index in range(wanted):
         text = ""
         for part in chains[index] if index < len(chains) else []:
-            text += f"#include <{part[0]}>\n" * 2 + "".join(f"#include <{each}>\n" for each in part[1:])
+            text += f"#include <{part[0]}>\n" * 2 + "".join(f"#include <{header}>\n" for header in part[1:])
         write_if_changed(os.path.join(folder, f"unit_{index}.cpp"), text)
     return 0
 

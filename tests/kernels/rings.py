@@ -28,7 +28,7 @@ def run_actors(actors, draw, text):
         ready = [n for n, wait in enumerate(waits) if wait and wait()]
         if not ready:
             raise AssertionError(f"none can go on; {text}")
-        n = draw.choices(ready, [bias[each] for each in ready])[0]
+        n = draw.choices(ready, [bias[actor] for actor in ready])[0]
         waits[n] = next(actors[n], None)
 
 

@@ -96,13 +96,13 @@ def main():
             both = (head_dim + 15) // 16, int(re.search(r"_n(\d+)_", name).group(1)) // 16
             chain = max(both) if buffered and "_n64_" in name else sum(both)  # with few registers one after the other
         # The warps that widen e4m3 have the producer's registers, too few for their code; it lies behind the products.
-        local = inside if backward or "_narrow_" in name else sum(counts[each] for each in LOCAL)
+        local = inside if backward or "_narrow_" in name else sum(counts[name] for name in LOCAL)
         # At head dim 96 the two warpgroups have code of their own, so that what a tile of keys costs once lies between products.
         # A soft cap needs registers too: two words at head dim 64.
         spills_allowed = (
             (8 if head_dim > 64 else 2) if backward and "capped" in name else 1 if backward and head_dim == 96 else 0
         )
-        others = sum(counts[each] for each in OTHER_PRODUCTS)
+        others = sum(counts[name] for name in OTHER_PRODUCTS)
         wrong = [
             rule
             for rule, holds in (

@@ -334,7 +334,7 @@ def lengths(rule, text):
 
 def write(path, members):
     lines = [
-        f" {json.dumps(key)}: [\n" + ",\n".join("  " + json.dumps(each, separators=(",", ":")) for each in value) + "\n ]"
+        f" {json.dumps(key)}: [\n" + ",\n".join("  " + json.dumps(entry, separators=(",", ":")) for entry in value) + "\n ]"
         for key, value in members.items()
     ]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
@@ -352,7 +352,7 @@ def main(model, folder):
         key: fields[f"tokenizer.{key}"].contents() for key in ("ggml.tokens", "ggml.token_type", "ggml.merges", "chat_template")
     }
     tokens = value["ggml.tokens"]
-    merges = [tuple(each.split(" ")) for each in value["ggml.merges"]]
+    merges = [tuple(pair.split(" ")) for pair in value["ggml.merges"]]
     plain = Tokenizer(models.BPE({text: i for i, text in enumerate(tokens)}, merges))
     plain.pre_tokenizer = DIGITS_FIRST
     special = Tokenizer.from_str(plain.to_str())
@@ -361,8 +361,8 @@ def main(model, folder):
     )
     template = jinja2.Environment(trim_blocks=True, lstrip_blocks=True).from_string(value["chat_template"])
     chats = []
-    for each in CHATS:
-        messages = [{"role": role, "content": content} for role, content in each]
+    for chat in CHATS:
+        messages = [{"role": role, "content": content} for role, content in chat]
         text = template.render(messages=messages, add_generation_prompt=True)
         chats.append({"messages": messages, "text": text, "ids": special.encode(text).ids})
     write(

@@ -126,7 +126,7 @@ def byte_character(byte):
     def printable(value):
         return 0x21 <= value <= 0x7E or 0xA1 <= value != 0xAD
 
-    return chr(byte if printable(byte) else 0x100 + sum(not printable(each) for each in range(byte)))
+    return chr(byte if printable(byte) else 0x100 + sum(not printable(below) for below in range(byte)))
 
 
 def add_tokenizer(file, vocabulary):

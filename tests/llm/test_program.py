@@ -107,7 +107,7 @@ def check_replaced_table():
                 "device": {"backend": "host"},
                 "axes": ["rows"],
                 "groups": [],
-                "deny": [{"variant": each, "reason": "a test"} for each in denied],
+                "deny": [{"variant": variant, "reason": "a test"} for variant in denied],
             }
             (folder / "new").write_text(json.dumps(text))
             (folder / "new").rename(table)

@@ -223,9 +223,9 @@ def environments(folder):
     out = {}
     for test in json.loads(listed)["tests"]:
         variables = {}
-        for each in test.get("properties", []):
-            if each["name"] == "ENVIRONMENT":
-                variables = dict(v.split("=", 1) for v in each["value"])
+        for entry in test.get("properties", []):
+            if entry["name"] == "ENVIRONMENT":
+                variables = dict(v.split("=", 1) for v in entry["value"])
         out[test["name"]] = (test.get("command", []), variables)
     return out
 
@@ -315,8 +315,8 @@ def judge(work, number, cases):
     for case in cases[4:]:
         by_program[case.program].append(case)
     runs += sorted(by_program.values(), key=lambda run: sum(c.seconds for c in run))
-    for each in runs:
-        together = Case.together(each)
+    for run in runs:
+        together = Case.together(run)
         if together.fails(work, number):
             return together
     return None
@@ -340,7 +340,7 @@ def main():
     if wrong := set(options.groups) - set(groups):
         sys.exit(f"mutations: no group {', '.join(wrong)}; there are {', '.join(groups)}")
     groups_run = [name for name in groups if not options.groups or name in options.groups]
-    programs = list(dict.fromkeys(each for name in groups_run for each in groups[name]["tests"]))
+    programs = list(dict.fromkeys(test for name in groups_run for test in groups[name]["tests"]))
     work = options.work.resolve()
     shutil.rmtree(work / "tmp", ignore_errors=True)
     (work / "tmp").mkdir(parents=True)

@@ -101,8 +101,8 @@ def main():
                 failed.append(f"{edit.change}: reached {seen[number]}")
             if (outcome(MUTANT=str(number)) == original) != throws:
                 failed.append(f"{edit.change}: {'differs' if throws else 'makes no difference'}")
-    for each in failed:
-        print("FAILED", each)
+    for failure in failed:
+        print("FAILED", failure)
     print(f"{len(edits)} cases, {len(failed)} failed")
     return 1 if failed else 0
 

@@ -61,7 +61,7 @@ def check_overlay(checks, program, root, overlay):
         )
         checks.equal(problem, "", f"explain {words} by the overlay")
         found = json.loads(out)
-        return found["choice"], {each["variant"]: each.get("obstacle", "") for each in found["candidates"]}
+        return found["choice"], {candidate["variant"]: candidate.get("obstacle", "") for candidate in found["candidates"]}
 
     choice, _ = explain("dtype=bf16", "seqlen=64")
     checks.equal((choice["variant"], choice["reason"]), ("large", "pinned"), "a pin")
@@ -76,7 +76,7 @@ def check_described(checks, program, root):
     status, out, problem = run(program, "--root", root, "list", "softmax", "--variants", "--json")
     checks.equal((status, problem), (0, ""), "list")
     variants = json.loads(out)["operators"][0]["targets"][0]["variants"]
-    checks.equal([each["id"] for each in variants], ["two_passes", "priced"], "list: variants")
+    checks.equal([variant["id"] for variant in variants], ["two_passes", "priced"], "list: variants")
     # By 'cost' and 'cost_us', by 'cost_ns', and by 'requires'.
     for rows, columns, variant in ((1, 64, "two_passes"), (64, 4096, "priced"), (1, 32, "priced")):
         sizes = ("dtype=bf16", f"rows={rows}", f"columns={columns}", "alignment=16", "--device", "cuda:sm_90")

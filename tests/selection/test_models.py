@@ -85,8 +85,8 @@ def check_factors():
     for path in sorted(glob.glob(os.path.join(STUDY, "..", "..", "kernels", "*", "*.json"))):
         with open(path, encoding="utf-8") as file:
             for factors in json.load(file).get("cost_ns", {}).values():
-                for key, each in factors.items():
-                    expect(sum(each[1:]) > 0, f"{path}: the time of {key} does not grow", each)
+                for key, line in factors.items():
+                    expect(sum(line[1:]) > 0, f"{path}: the time of {key} does not grow", line)
                     count += 1
     expect(count > 250, "too few times are stated", count)
 
@@ -100,7 +100,7 @@ def check_sources():
     for model, (source, of_model) in calls.items():
         found = re.fullmatch(r"https://huggingface\.co/[\w.-]+/[\w.-]+ (\w+/)?config\.json: (.+)", source)
         expect(found, f"{model}: no public configuration is named", source)
-        stated = {int(each) for each in re.findall(r"\b\d+\b", found[2])}
+        stated = {int(number) for number in re.findall(r"\b\d+\b", found[2])}
         stated |= {number for word, number in (("an eighth", 8), ("four times", 4)) if word in found[2]}
         follows = stated | {a * b for a in stated for b in stated} | {a + b for a in stated for b in stated}
         follows |= {a // b for a in stated for b in stated if b and a % b == 0}

@@ -24,8 +24,8 @@ def main():
     _, program, folder, *words = sys.argv[1:]
     all_studies = studies()
     found = measure(program, folder, all_studies)
-    found["all"] = [each for one in found.values() for each in one]
-    found["all of 4 us and more"] = [each for each in found["all"] if each[1].best >= 4]
+    found["all"] = [regret for one in found.values() for regret in one]
+    found["all of 4 us and more"] = [regret for regret in found["all"] if regret[1].best >= 4]
     with open(BOUNDS, encoding="utf-8") as file:
         bounds = json.load(file)
     failures = 0

@@ -92,7 +92,7 @@ def kernels(spaces):
             folders = [*blob.get("include", []), os.path.join(SOURCE, "include")]
             made_of = {key: value for key, value in blob.items() if key not in ("sources", "source", "include", "requires")}
             text = json.dumps(made_of, sort_keys=True) + "".join(
-                files.content(os.path.normpath(each), folders) for each in sources
+                files.content(os.path.normpath(source), folders) for source in sources
             )
             found[plan["operator"], tuple(map(os.path.basename, sources))][blob["file"]] = digest_of(text)
     joined = collections.defaultdict(dict)  # sources whose blobs have names of one kind are one kernel
@@ -123,12 +123,12 @@ def stale_times(root, tables, kernel_of, toolchains):
         for variant in built["variants"]:
             like = built.get("shared", {})
             launches = [
-                {**like.get(each.get("like"), {}), **each}
-                for each in variant.get("launches") or like[variant["like"]]["launches"]
+                {**like.get(launch.get("like"), {}), **launch}
+                for launch in variant.get("launches") or like[variant["like"]]["launches"]
             ]
-            launches = [each for each in launches if "blob" in each]
+            launches = [launch for launch in launches if "blob" in launch]
             variants[variant["id"]].append(
-                (variant.get("type", {}), "".join(each["sha256"][:16] for each in launches), launches[0]["blob"])
+                (variant.get("type", {}), "".join(launch["sha256"][:16] for launch in launches), launches[0]["blob"])
             )
         for group in table["groups"]:
             for name, measured in group.get("blobs", {}).items():

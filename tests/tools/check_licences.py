@@ -19,7 +19,7 @@ def main():
     source = sys.argv[1]
     for top in FOLDERS:
         for folder, folders, names in os.walk(os.path.join(source, top)):
-            folders[:] = [each for each in folders if each != "__pycache__" and not each.startswith("build")]
+            folders[:] = [name for name in folders if name != "__pycache__" and not name.startswith("build")]
             for name in sorted(names):
                 if not is_source(folder, name):
                     continue

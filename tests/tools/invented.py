@@ -149,7 +149,7 @@ class Checks:
         self.that(found == wanted, f"{name} differs.\n--- expected\n{wanted}\n--- found\n{found}")
 
     def finish(self):
-        for each in self.failures:
-            print("FAILED", each)
+        for failure in self.failures:
+            print("FAILED", failure)
         print(f"{self.count} checks, {len(self.failures)} failed")
         return 1 if self.failures else 0

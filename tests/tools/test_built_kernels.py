@@ -51,13 +51,13 @@ def main():
     checks.that(found["manifests"] >= 2 and found["blobs"] >= 2, f"check saw {found['manifests']} manifests")
 
     status, out, _ = run(program, "--root", root, "list", "--json")
-    listed = {each["name"]: each for each in json.loads(out)["operators"]}
+    listed = {operator["name"]: operator for operator in json.loads(out)["operators"]}
     checks.equal(status, 0, "list")
     for name, words in (
         ("rotary", ("seqlen=512", "heads=32", "heads_kv=8")),
         ("attention_forward", ("seqlen_q=512", "seqlen_k=512", "heads=32", "heads_kv=8")),
     ):
-        targets = {each["target"].split("-")[0] for each in listed[name]["targets"]}
+        targets = {target["target"].split("-")[0] for target in listed[name]["targets"]}
         checks.that("host" in targets, f"{name} has host kernels, not only {targets}")
         status, out, _ = run(
             program, "--root", root, "explain", name, "dtype=bf16", "head_dim=128", "batch=1", *words, "--json"
@@ -68,7 +68,7 @@ def main():
         chosen = why["candidates"][0]
         checks.equal((chosen["variant"], chosen["admissible"]), (why["choice"]["variant"], True), "first candidate")
         # Whoever is denied what runs now gets another one.
-        forced = [each["variant"] for each in why["candidates"] if each["admissible"]][-1]
+        forced = [candidate["variant"] for candidate in why["candidates"] if candidate["admissible"]][-1]
         _, out, _ = run(
             program,
             "--root",
@@ -121,7 +121,7 @@ def main():
         checks.contains(
             out, f"row 1 of group 0 of {table} (batch=1 seqlen=256 heads=32 heads_kv=8) at distance 0.585", "explain"
         )
-    if "host-x86_64" in {each["target"] for each in listed["rms_norm"]["targets"]}:
+    if "host-x86_64" in {target["target"] for target in listed["rms_norm"]["targets"]}:
         check_other_cpus(program, root, checks)
     return checks.finish()
 

@@ -370,16 +370,16 @@ def main():
         status, out, problem = run(program, "check", "--json", "--strict", folder)
         checks.equal(problem, "", f"{name}: standard error")
         found = json.loads(out)
-        errors = any(each["severity"] == "error" for each in found["findings"])
-        warned = any(each["severity"] == "warning" for each in found["findings"])
+        errors = any(finding["severity"] == "error" for finding in found["findings"])
+        warned = any(finding["severity"] == "warning" for finding in found["findings"])
         checks.equal(status, 2 if errors else 1 if warned else 0, f"{name}: status")
         matching = [
-            each
-            for each in found["findings"]
-            if each["severity"] == severity and each.get("code") == code and part in each["message"]
+            finding
+            for finding in found["findings"]
+            if finding["severity"] == severity and finding.get("code") == code and part in finding["message"]
         ]
         checks.that(matching, f"{name}: no {severity} {code} with {part!r} in:\n{out}")
-        checks.that(all(os.path.isabs(each["file"]) for each in matching), f"{name}: names its file")
+        checks.that(all(os.path.isabs(finding["file"]) for finding in matching), f"{name}: names its file")
         if not errors:
             checks.equal(run(program, "check", folder)[0], 0, f"{name}: status without --strict")
 
@@ -575,9 +575,9 @@ def main():
         for name in names:
             os.remove(os.path.join(folder, name))
         return [
-            (os.path.relpath(each["file"], folder), each["severity"], each["message"].replace(folder + "/", ""))
-            for each in found["findings"]
-            if "another winner" in each["message"]
+            (os.path.relpath(finding["file"], folder), finding["severity"], finding["message"].replace(folder + "/", ""))
+            for finding in found["findings"]
+            if "another winner" in finding["message"]
         ]
 
     def of(winner, date, *sizes, **more):
@@ -643,7 +643,7 @@ def main():
         names,
         of("small", "2026-11-22", 64),
         of("large", "2026-11-22", 64),
-        paths=[os.path.join(folder, each) for each in names],
+        paths=[os.path.join(folder, name) for name in names],
     )
     checks.equal(
         [(file, message.split(". For")[0]) for file, _, message in found],

@@ -369,9 +369,9 @@ def structures(draw):
                 yield path + (key,)
                 yield from places(at[key], path + (key,))
         elif isinstance(at, list):
-            for i, each in enumerate(at):
+            for i, entry in enumerate(at):
                 yield path + (i,)
-                yield from places(each, path + (i,))
+                yield from places(entry, path + (i,))
 
     model = Root(b"")
     junk = [None, True, -1, 1.5, 1e300, 1 << 63, "", "?", "\n", "seqlen +", "../x", [], {}, [[]], {"": 0}]
@@ -427,7 +427,7 @@ def main():
         status, out, problem = run(tool, "--operators", described, "check", "--json", path)
         checks.that(status in (0, 2) and problem == "", f"check ended with {status}: {problem[:600]}")
         found = json.loads(out)
-        return [each for each in found["findings"] if each["severity"] != "note"], out
+        return [finding for finding in found["findings"] if finding["severity"] != "note"], out
 
     refused, said = call(Root(blob))
     checks.that(not refused, f"the sound root is refused: {said}")
@@ -444,7 +444,7 @@ def main():
         counts["refused"] += refused
         counts["flagged"] += bool(found)
         if is_harmless == "unflagged":
-            checks.that(not any(each.get("code") == 305 for each in found), f"{name}: flagged: {out}")
+            checks.that(not any(finding.get("code") == 305 for finding in found), f"{name}: flagged: {out}")
             continue
         checks.that(found or not refused, f"{name}: refused, but not found: {said}")
         if is_harmless:

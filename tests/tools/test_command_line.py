@@ -23,7 +23,7 @@ def explain_in(tree, program, *words, **variables):
 
 
 def obstacles(found):
-    return {each["variant"]: each["obstacle"] for each in found["candidates"] if each.get("passed_over")}
+    return {candidate["variant"]: candidate["obstacle"] for candidate in found["candidates"] if candidate.get("passed_over")}
 
 
 def check_fingerprints(checks, program, folder):
@@ -53,7 +53,7 @@ def check_fingerprints(checks, program, folder):
     checks.contains(out, f"{names[3]} differs: ", "fingerprint --compare: a row less")
     status, out, _ = fingerprint(there, "--json", "fingerprint", "--compare", saved)
     checks.contains(json.loads(out)["difference"], " differs: ", "fingerprint --json")
-    checks.equal([each["name"] for each in json.loads(out)["parts"]], names, "fingerprint --json")
+    checks.equal([part["name"] for part in json.loads(out)["parts"]], names, "fingerprint --json")
     other = os.path.join(folder, "there.txt")
     with open(other, "w", encoding="utf-8") as file:
         file.write(fingerprint(there, "fingerprint")[1])
@@ -214,7 +214,7 @@ def check_bare(checks, program, folder, operator, device, values):
     for part in ("stale", "can run on the device", "<- chosen\n", "no table"):
         checks.that(part not in out, f"{name}: {part!r} is in:\n{out}")
     found = json.loads(explain_bare(program, folder, operator, device, values, "--json")[1])
-    compared = [each["microseconds"] for each in found["candidates"] if each.get("compared")]
+    compared = [candidate["microseconds"] for candidate in found["candidates"] if candidate.get("compared")]
     checks.that(
         found["choice"]["variant"] == found["candidates"][0]["variant"], f"{name}: the first candidate is not the chosen one"
     )
@@ -247,13 +247,15 @@ def main():
     status, found = explain_json("dtype=bf16", "seqlen=768", "--device", DEVICE)
     checks.equal(status, 0, "explain between rows")
     checks.equal((found["choice"]["variant"], found["choice"]["reason"]), ("large", "interpolated"), "between rows")
-    times = {each["variant"]: each.get("microseconds") for each in found["candidates"] if each["admissible"]}
+    times = {
+        candidate["variant"]: candidate.get("microseconds") for candidate in found["candidates"] if candidate["admissible"]
+    }
     checks.that(3 < times["large"] < times["small"] < 8, f"predictions {times}")
     checks.equal(found["problem"]["dtype"], "bf16", "problem")
     checks.equal(found["problem"]["seqlen"], 768, "problem")
     checks.contains(found["assumed"], "rotary_dim=128", "assumed")
     checks.equal(found["launches"][0]["grid"], "12x1x1", "grid")
-    checks.contains([each["rule"] for each in found["rules"]], "rows", "rules")
+    checks.contains([rule["rule"] for rule in found["rules"]], "rows", "rules")
 
     # Far from every row, and on devices that no table was measured on.
     _, found = explain_json("dtype=bf16", "seqlen=100000", "--device", DEVICE)
@@ -262,7 +264,7 @@ def main():
     checks.equal(found["choice"]["reason"], "other_device", "an invented device")
     _, found = explain_json("dtype=bf16", "seqlen=64", "alignment=8", "--device", "invented")
     checks.equal(found["choice"]["variant"], "small", "a part of a device's name")
-    obstacle = [each["obstacle"] for each in found["candidates"] if each["variant"] == "large"]
+    obstacle = [candidate["obstacle"] for candidate in found["candidates"] if candidate["variant"] == "large"]
     checks.equal(obstacle, ["requires alignment == 16"], "obstacle")
 
     # A slice of a card is the card with fewer multiprocessors and less bandwidth, under the name that its driver gives it.
@@ -305,7 +307,7 @@ def main():
         )
     _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, "--tables", overlay)
     checks.equal(found["choice"]["variant"], "large", "--tables with a denial")
-    denied = [each["obstacle"] for each in found["candidates"] if each["variant"] == "small"][0]
+    denied = [candidate["obstacle"] for candidate in found["candidates"] if candidate["variant"] == "small"][0]
     checks.contains(denied, "a test", "reason of a denial")
 
     _, found = explain_json("dtype=bf16", "seqlen=64", "--device", DEVICE, SWITCHYARD_TABLES=overlay)
@@ -367,7 +369,7 @@ def main():
             (
                 status,
                 os.path.basename(choice["table"]),
-                [(os.path.basename(each["table"]), each["group"], each["row"], each["why"]) for each in choice["not_used"]],
+                [(os.path.basename(row["table"]), row["group"], row["row"], row["why"]) for row in choice["not_used"]],
             ),
             (0, decides, [(loser, 0, 0, why)]),
             f"explain: {name} of {date}",
@@ -505,7 +507,7 @@ def main():
     status, out, _ = run(program, "describe", "rotary")
     exported = json.loads(out)
     checks.equal((status, exported["schema"], exported["operator"]), (0, "switchyard.operator/1", "rotary"), "describe")
-    checks.contains([each["name"] for each in exported["arguments"]], "q", "describe: arguments")
+    checks.contains([argument["name"] for argument in exported["arguments"]], "q", "describe: arguments")
     exported["operator"] = "spin"
     path = folder + "-spin.json"
     with open(path, "w", encoding="utf-8") as file:
@@ -533,7 +535,9 @@ def main():
     found = json.loads(out)
     target = found["operators"][0]["targets"][0]
     checks.equal(
-        (target["target"], [each["type"]["dtype"] for each in target["variants"]]), ("cuda-sm_90a", ["f16"]), "list by a type"
+        (target["target"], [variant["type"]["dtype"] for variant in target["variants"]]),
+        ("cuda-sm_90a", ["f16"]),
+        "list by a type",
     )
     checks.equal(found["operators"][0]["tables"][0]["rows"], 1, "rows of a type")
     _, out, _ = run(program, *root, "list", "rotary", "--target", "hip")

@@ -48,10 +48,10 @@ def check_lists(checks, program, folder):
     checks.contains(out, "2 other_device, 1 heuristic", "rows of another device")
     status, out, _ = run(program, "--root", tree.folder, "--json", "check", "--coverage", path)
     found = json.loads(out)["devices"]
-    checks.equal([each["device"] for each in found], [f"{DEVICE} (cuda sm_90)"], "JSON")
+    checks.equal([device["device"] for device in found], [f"{DEVICE} (cuda sm_90)"], "JSON")
     counts = found[0]["operators"][0]
     checks.equal((counts["operator"], counts["exact"], counts["heuristic"]), ("rotary", 1, 1), "JSON")
-    checks.equal([(each["calls"], each["operator"]) for each in found[0]["undecided"]], [(7, "rotary")], "JSON")
+    checks.equal([(call["calls"], call["operator"]) for call in found[0]["undecided"]], [(7, "rotary")], "JSON")
 
     # The roots may be named as paths, and kernels need not be installed: then tables alone count.
     os.remove(tree.manifest_path)
@@ -118,7 +118,9 @@ def check_limits(checks, program, folder):
     ):
         status, found = explain(*words)
         checks.equal((status, found["choice"]["variant"]), (0, chosen), f"explain {words}")
-    obstacles = {each["variant"]: each.get("obstacle") for each in explain("--workspace-limit", "0")[1]["candidates"]}
+    obstacles = {
+        candidate["variant"]: candidate.get("obstacle") for candidate in explain("--workspace-limit", "0")[1]["candidates"]
+    }
     checks.equal(obstacles["large"], "needs 4096 bytes of workspace, more than the limit of 0", "the reason")
     status, found = explain("--max-error", "0.1")
     checks.equal((status, found["choice"]), (1, None), "nothing left")

@@ -164,7 +164,7 @@ def test_diff(program, folder, checks):
     checks.equal(
         (status, found["status"], found["slower"], found["lost"], found["same"]), (1, 1, 0, 1, 4), "diff: a wider threshold"
     )
-    same = [each for each in found["shapes"] if each["shape"] == "dtype=bf16 batch=1 seqlen=64"]
+    same = [shape for shape in found["shapes"] if shape["shape"] == "dtype=bf16 batch=1 seqlen=64"]
     checks.equal(
         same,
         [
@@ -218,7 +218,7 @@ def test_diff_of_winners(program, folder, checks):
             program, "--json", "diff", folder.write("then.json", old), folder.write("now.json", new), *words
         )
         checks.equal(problem, "", "diff")
-        return status, {each["shape"].split()[-1]: each for each in json.loads(out)["shapes"]}
+        return status, {shape["shape"].split()[-1]: shape for shape in json.loads(out)["shapes"]}
 
     # As fast, by another variant; what the old one takes now is not known, clearly more, or hardly more.
     for again, verdict in ((None, "changed"), (4.4, "changed"), (4.1, "same"), (4.2, "same")):
@@ -315,7 +315,7 @@ def test_diff_as_data(program, folder, checks):
     old = table({(1, 64): {"a": 2.0}, (1, 80): {"a": 2.5, "b": 2.5625}})
     for winner, more in (("a", {"new_us": 2.5}), ("b", {"new_us": 2.5625}), ("c", {})):
         status, found = diff(old, table({(1, 64): {winner: 2.0}}))
-        thinned = [each for each in found["shapes"] if each["verdict"] == "thinned"]
+        thinned = [entry for entry in found["shapes"] if entry["verdict"] == "thinned"]
         checks.equal(
             (status, thinned),
             (0, [shape("thinned", 80, old_winner="a", new_winner=winner, old_us=2.5, **more)]),

@@ -198,7 +198,7 @@ def test_merge_of_notes(program, folder, checks):
     # Earlier runs, newest first, each once.
     def noted(name, date, *before):
         content = table({(1, 64): {"a": 2.0}})
-        content["measured"] = {"date": date, "before": [{"date": each, "runs": 2} for each in before]}
+        content["measured"] = {"date": date, "before": [{"date": day, "runs": 2} for day in before]}
         return folder.write(name, content)
 
     one = noted("one_noted.json", "2026-11-20", "2026-11-12", "2026-11-10")
@@ -206,7 +206,7 @@ def test_merge_of_notes(program, folder, checks):
     for words in ((one, two), (two, one)):
         document = merged(*words)
         checks.equal(
-            [each["date"] for each in document["measured"]["before"]],
+            [past["date"] for past in document["measured"]["before"]],
             ["2026-11-20", "2026-11-13", "2026-11-12", "2026-11-10", "2026-11-09"],
             f"merge: earlier runs of {words}",
         )
@@ -267,7 +267,7 @@ def test_output(program, folder, checks):
     checks.that(seen <= {199, 398}, f"parallel merges: a reader found {seen}")
     checks.equal(os.stat(out).st_mode & 0o777, 0o640, "parallel merges: the table's mode")
     checks.equal(folder.read("precious"), "precious", "parallel merges: a link that is planted")
-    checks.that(not [each for each in os.listdir(folder.path) if each.startswith(".switchyard")], "parallel merges: litter")
+    checks.that(not [name for name in os.listdir(folder.path) if name.startswith(".switchyard")], "parallel merges: litter")
 
     # A link is followed, and a pipe is no table.
     os.symlink("out.json", folder.name("link.json"))

@@ -31,8 +31,12 @@ def test_merge_of_rows(program, folder, checks):
 
     def rows(document):
         return [
-            (each["type"]["dtype"], each["axes"], [(row["at"], row.get("times_us") or row["winners"]) for row in each["rows"]])
-            for each in document["groups"]
+            (
+                entry["type"]["dtype"],
+                entry["axes"],
+                [(row["at"], row.get("times_us") or row["winners"]) for row in entry["rows"]],
+            )
+            for entry in document["groups"]
         ]
 
     # Rows of other types stay apart, those whose axes come in another order do not.

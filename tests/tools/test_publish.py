@@ -273,7 +273,7 @@ def together(checks, store):
         for _ in range(6)
     ]
     said = [child.communicate(timeout=300)[0] for child in children]
-    numbers = sorted(int(each.split()[1]) for each in said)
+    numbers = sorted(int(line.split()[1]) for line in said)
     checks.equal(numbers, [1, 2, 3, 4, 5, 6], f"numbers of writers at the same time: {said}")
     store.verify("6 releases, current: 6")
 

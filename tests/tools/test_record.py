@@ -34,9 +34,9 @@ def test_record(program, folder, checks):
     checks.equal((status, problem), (0, ""), "record")
     checks.contains(out, "2 incomplete lines were skipped", "record: torn lines")
     checks.contains(out, "3 problems, 21 calls on one", "record: populations")
-    found = [json.loads(each) for each in folder.read("all.jsonl").splitlines()]
+    found = [json.loads(text) for text in folder.read("all.jsonl").splitlines()]
     checks.equal(
-        [(each["operator"], each["device"], each["problem"].get("rows"), each["count"]) for each in found],
+        [(entry["operator"], entry["device"], entry["problem"].get("rows"), entry["count"]) for entry in found],
         [
             ("axpy", "one", None, 6),
             ("softmax", "one", 4, 12),
@@ -61,18 +61,18 @@ def test_record(program, folder, checks):
         "--device",
         "on",
     )
-    counts = [json.loads(each)["count"] for each in folder.read("all.jsonl").splitlines()]
+    counts = [json.loads(text)["count"] for text in folder.read("all.jsonl").splitlines()]
     checks.equal((status, counts), (0, [15, 10, 4]), "record: again, filtered")
 
     # A file that is given twice counts once, by whatever name.
     again = folder.name("again.jsonl")
     os.symlink(first, again)
     status, out, problem = run(program, "record", first, again, first, "-o", folder.name("once.jsonl"))
-    counts = [json.loads(each)["count"] for each in folder.read("once.jsonl").splitlines()]
+    counts = [json.loads(text)["count"] for text in folder.read("once.jsonl").splitlines()]
     checks.equal((status, counts), (0, [5, 3]), "record: a repeated file")
     checks.equal(
         problem,
-        "".join(f"switchyard: {each}: skipped: it is the same file as {first}\n" for each in (again, first)),
+        "".join(f"switchyard: {path}: skipped: it is the same file as {first}\n" for path in (again, first)),
         "record: a repeated file",
     )
     checks.contains(out, "2 problems of 2 lines in 1 files", "record: a repeated file")

@@ -31,7 +31,7 @@ def make_root(root, blob, kernels, operator="softmax", types=None, parameters=No
         digest = hashlib.sha256(file.read()).hexdigest()
     variants = [
         {
-            "id": each,
+            "id": name,
             "type": {"dtype": "f32", **(types or {})},
             "requires": list(requires),
             "launches": [
@@ -45,7 +45,7 @@ def make_root(root, blob, kernels, operator="softmax", types=None, parameters=No
                 }
             ],
         }
-        for each, kernel in kernels.items()
+        for name, kernel in kernels.items()
     ]
     with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
         json.dump(
@@ -61,7 +61,7 @@ def make_root(root, blob, kernels, operator="softmax", types=None, parameters=No
 
 
 def _integers(*names):
-    return [{"i64": each} for each in names]
+    return [{"i64": name} for name in names]
 
 
 # The operators of faulty_kernels.cpp: types and parameters of its kernels, and axes of calls that they serve.
@@ -126,7 +126,7 @@ def make_faulty_root(root, blob, operator, kernels):
     """The same with kernels of FAULTY."""
     types, parameters, _, _ = FAULTY[operator]
     requires = {"rotary": ["heads_kv == 0"], "attention_forward": ["heads == heads_kv"]}.get(operator, [])
-    return make_root(root, blob, {each: each for each in kernels}, operator, types, parameters, requires)
+    return make_root(root, blob, {kernel: kernel for kernel in kernels}, operator, types, parameters, requires)
 
 
 def run_all(script, folder, together=1):

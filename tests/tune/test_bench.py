@@ -52,7 +52,7 @@ def edit(table, change):
 
 
 def shapes(found):
-    return {each["shape"]: each for each in found["shapes"]}
+    return {shape["shape"]: shape for shape in found["shapes"]}
 
 
 RIGHT = {"quick": "right", "lazy": "slow"}
@@ -67,10 +67,10 @@ def test_right_table():
     check(found["geometric_mean"] == 1 and found["p99"] == 1 and "worst" not in found, found)
     check(found["flips"] == {"faster": 0, "beyond_uncertainty": 0, "tune_would_choose": 0}, found["flips"])
     check(len(shapes(found)) == 4, found)
-    for each in found["shapes"]:
-        check(each["chosen"] == each["best"] == "quick" and each["reason"] == "exact", each)
-        check(each["variants_measured"] == each["variants_serving"] == 2, each)
-        check(each["recorded_us"] > 0 and each["drift"]["low"] <= each["drift"]["value"] <= each["drift"]["high"], each)
+    for shape in found["shapes"]:
+        check(shape["chosen"] == shape["best"] == "quick" and shape["reason"] == "exact", shape)
+        check(shape["variants_measured"] == shape["variants_serving"] == 2, shape)
+        check(shape["recorded_us"] > 0 and shape["drift"]["low"] <= shape["drift"]["value"] <= shape["drift"]["high"], shape)
     text = run(root, "bench", table, *LOOSE).stdout
     check(
         len(
@@ -97,17 +97,17 @@ def test_swapped_kernels():
     found = bench(root, table, status=1)
     check(found["behind"] == 4 and found["within"] == 0 and found["worst"] in shapes(found), found)
     check(found["flips"] == {"faster": 4, "beyond_uncertainty": 4, "tune_would_choose": 4}, found["flips"])
-    for each in found["shapes"]:
-        check(each["outcome"] == "behind" and each["chosen"] == "quick" and each["best"] == "lazy", each)
-        ratio = each["ratio"]
+    for shape in found["shapes"]:
+        check(shape["outcome"] == "behind" and shape["chosen"] == "quick" and shape["best"] == "lazy", shape)
+        ratio = shape["ratio"]
         check(5 < ratio["low"] <= ratio["value"] <= ratio["high"], ratio)
-        check(abs(ratio["value"] * each["best_us"] / each["chosen_us"] - 1) < 1e-9, each)
-        check(each["tune_would_choose"] == "lazy" and each["drifted"], each)
+        check(abs(ratio["value"] * shape["best_us"] / shape["chosen_us"] - 1) < 1e-9, shape)
+        check(shape["tune_would_choose"] == "lazy" and shape["drifted"], shape)
     worst = max(found["shapes"], key=lambda each: each["ratio"]["value"])
     check(worst["shape"] == found["worst"] and found["p99"] == worst["ratio"]["value"], found["worst"])
     product = 1
-    for each in found["shapes"]:
-        product *= each["ratio"]["value"]
+    for shape in found["shapes"]:
+        product *= shape["ratio"]["value"]
     check(abs(found["geometric_mean"] / product**0.25 - 1) < 1e-9, found["geometric_mean"])
     text = run(root, "bench", table, *LOOSE, status=1).stdout
     check(
@@ -127,7 +127,7 @@ def test_bad_winner():
     root = make_root("bad", {**RIGHT, "third": "off"})
     table = make_table(root)
     found = bench(root, table, "--exhaustive")  # a rival that is wrong is told, and costs nothing else
-    check(found["within"] == 4 and all("third: wrong results" in each["failures"][0] for each in found["shapes"]), found)
+    check(found["within"] == 4 and all("third: wrong results" in shape["failures"][0] for shape in found["shapes"]), found)
     for kernel, reason in [
         ("off", "quick: wrong results"),
         ("crash", r"quick: .*died of signal 11"),
@@ -148,8 +148,8 @@ def test_which_shapes():
     one = bench(root, table, "--rows", "1", "--candidates", "1")["shapes"][0]
     check(one["variants_measured"] == 2 and one["variants_serving"] == 4, one)
     found = bench(root, table, "--between")
-    rows = {each["shape"] for each in found["shapes"] if not each["between"]}
-    between = {each["shape"]: each for each in found["shapes"] if each["between"]}
+    rows = {shape["shape"] for shape in found["shapes"] if not shape["between"]}
+    between = {shape["shape"]: shape for shape in found["shapes"] if shape["between"]}
     check(len(rows) == 4, rows)
     check(
         between.keys()
@@ -161,8 +161,8 @@ def test_which_shapes():
         },
         list(between),
     )
-    for each in between.values():
-        check(each["chosen"] == "quick" and each["reason"] == "interpolated" and "drift" not in each, each)
+    for shape in between.values():
+        check(shape["chosen"] == "quick" and shape["reason"] == "interpolated" and "drift" not in shape, shape)
 
 
 def test_recorded_times():
@@ -176,7 +176,7 @@ def test_recorded_times():
 
     edit(table, spoil)
     found = bench(root, table)
-    check(found["drifted"] == 4 and all(each["drift"]["high"] < 0.1 for each in found["shapes"]), found)
+    check(found["drifted"] == 4 and all(shape["drift"]["high"] < 0.1 for shape in found["shapes"]), found)
 
     def other_layout(document):
         document["groups"][0]["type"]["alignment"] = 8

@@ -64,9 +64,9 @@ def test_failures():
     run(root, "softmax", "dtype=f32", "rows=5", "columns=40", "-o", table, *LOOSE, "--limit", "30s", "--deny")
     check(time.monotonic() - begin < 25, "a variant known to hang was run again")
     found = read_table(table)
-    check({each["variant"] for each in found.get("deny", [])} == set(BAD), f"denied: {found.get('deny')}")
+    check({denial["variant"] for denial in found.get("deny", [])} == set(BAD), f"denied: {found.get('deny')}")
     check(
-        all(each.get("reason") and each["type"] == {"dtype": "f32"} for each in found["deny"]),
+        all(denial.get("reason") and denial["type"] == {"dtype": "f32"} for denial in found["deny"]),
         "a denial lacks its reason or type",
     )
     check(len(rows(found)) == 3, "the rows that were there are gone")
@@ -106,7 +106,7 @@ def test_right_at_first():
     check_times(found, {"right"})
     late = "right before it was timed, wrong results afterwards: out: "
     check_reasons(done, {"fading": late, "blinking": late})
-    check({each["variant"] for each in found["deny"]} == {"fading", "blinking"}, f"denied: {found.get('deny')}")
+    check({denial["variant"] for denial in found["deny"]} == {"fading", "blinking"}, f"denied: {found.get('deny')}")
 
 
 def test_right_on_usual_calls():
@@ -160,7 +160,7 @@ def test_process_state():
         done = run(root, "softmax", "dtype=f32", "rows=3,8", "columns=40", "-o", table, *LOOSE, "--deny")
         found = read_table(table)
         check_times(found, {"right", *extra})
-        check({each["variant"] for each in found.get("deny", [])} == set(bad), f"denied: {found.get('deny')}")
+        check({denial["variant"] for denial in found.get("deny", [])} == set(bad), f"denied: {found.get('deny')}")
         check_reasons(done, bad)
 
 

@@ -142,8 +142,8 @@ def main():
     summary = os.path.join(FOLDER, "all.jsonl")
     said = run("record", recording, "-o", summary).stderr
     check(":3: skipped: axis 'heads' is given twice, by its name and a former one" in said, said)
-    lines = [json.loads(each) for each in read(summary).splitlines()]
-    check([(each["count"], each["problem"]) for each in lines] == [(6, problem)], f"a summary: {lines}")
+    lines = [json.loads(line) for line in read(summary).splitlines()]
+    check([(line["count"], line["problem"]) for line in lines] == [(6, problem)], f"a summary: {lines}")
     recorded = os.path.join(FOLDER, "recorded.json")
     said = run("tune", "--problems", recording, "-o", recorded, *QUICK)
     check("line 3: axis 'heads' is given twice, by its name and a former one" in said.stderr + said.stdout, said.stderr)
@@ -156,19 +156,19 @@ def main():
     resumed = os.path.join(FOLDER, "resumed.json")
     run("tune", "rotary", *PROBLEM, "heads=4", "heads_kv=2", "-o", resumed, *QUICK)
     journal = resumed + ".tuning.jsonl"
-    kept = [each for each in read(journal).splitlines() if "finished" not in each and '"done"' not in each]
-    times = [each for each in kept if '"us"' in each]
+    kept = [line for line in read(journal).splitlines() if "finished" not in line and '"done"' not in line]
+    times = [line for line in kept if '"us"' in line]
     os.remove(resumed)
     with open(journal, "w", encoding="utf-8") as file:
         file.write(before("\n".join(kept)) + "\n")
     check(times and "heads_q=4" in read(journal), "the journal has no times")
     run("tune", "rotary", *PROBLEM, "heads=4", "heads_kv=2", "-o", resumed, *QUICK)
-    added = [json.loads(each) for each in read(journal).splitlines()][len(kept) :]
+    added = [json.loads(line) for line in read(journal).splitlines()][len(kept) :]
     # A row that drifted meanwhile is dropped and measured again; until then, every quick time is known.
-    for each in added:
-        if "drop" in each:
+    for line in added:
+        if "drop" in line:
             break
-        check(each.get("final", True), f"measured again: {each}")
+        check(line.get("final", True), f"measured again: {line}")
     check(coordinates(resumed) == [expected[0]], f"a resumed table: {coordinates(resumed)}")
 
     print(f"{checks} checks, {failures} failed")

@@ -30,8 +30,8 @@ def main():
     assert len(found) == 2, found
     table = os.path.join(FOLDER, "table.json")
     words = [TOOL, "tune", "-o", table, "--devices", "host", "--confidence", "50%", "--drift", "90%"]
-    for each in found:
-        words += ["--problems", each]
+    for entry in found:
+        words += ["--problems", entry]
     print(run(words).stdout)
     with open(table, encoding="utf-8") as file:
         content = json.load(file)

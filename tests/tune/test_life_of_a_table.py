@@ -122,11 +122,13 @@ def main():
     debug = os.path.join(FOLDER, "debug.jsonl")
     server = Server(SWITCHYARD_DEBUG="json", SWITCHYARD_DEBUG_FILE=debug)
     before = server.serve()
-    assert all(each["reason"] == "heuristic" for each in before[-1]["choices"]), before[-1]
+    assert all(choice["reason"] == "heuristic" for choice in before[-1]["choices"]), before[-1]
     drop_in(text)
 
     def taken(line):
-        return all((each["reason"], each["variant"]) == ("exact", wanted[tuple(each["at"])]) for each in line["choices"])
+        return all(
+            (choice["reason"], choice["variant"]) == ("exact", wanted[tuple(choice["at"])]) for choice in line["choices"]
+        )
 
     server.wait_for(taken, "taking the table")
     after = server.serve()

@@ -41,7 +41,7 @@ def show(master, slave, command):
 
 def test_bar():
     # The bar is drawn at most ten times a second, so one variant is slow.
-    root = cases.make_root(os.path.join(FOLDER, "bar"), KERNELS, {each: each for each in ("off", "slow", "right")})
+    root = cases.make_root(os.path.join(FOLDER, "bar"), KERNELS, {name: name for name in ("off", "slow", "right")})
     text = show(
         *TERMINAL,
         [
@@ -69,7 +69,7 @@ def test_bar():
     check(re.search(r"\| best slow \d+ us, dtype=f32", text), f"the bar does not name the best variant so far: {text!r}")
     check(text.rstrip("\n").endswith("\x1b[K"), f"the bar is not erased: {text!r}")
     check(
-        all(len(re.sub(r"\x1b\[K", "", each)) < WIDTH for each in re.split(r"[\r\n]", text) if each.startswith("\x1b[K[")),
+        all(len(re.sub(r"\x1b\[K", "", line)) < WIDTH for line in re.split(r"[\r\n]", text) if line.startswith("\x1b[K[")),
         "the bar is wider than the terminal",
     )
 

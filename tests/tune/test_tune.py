@@ -145,8 +145,8 @@ def test_budget_of_several():
         cases.make_faulty_root(root, FAULTY_KERNELS, operator, ["right"])
         lines.append({"operator": operator, "device": "x", "count": 1, "problem": problem})
     with open(recording, "w", encoding="utf-8") as file:
-        for each in lines:
-            file.write(json.dumps(each) + "\n")
+        for line in lines:
+            file.write(json.dumps(line) + "\n")
     out = os.path.join(root, "tables") + "/"
     begin = time.monotonic()
     done = run(root, "--problems", recording, "-o", out, *LOOSE, "--budget", "24s")
@@ -248,7 +248,7 @@ def test_measured():
     check(third["samples"]["most"] == 20 and third["rows"] == 1 and third["checks"]["whole"] == 1, third)
     check(third.get("before") == [dict(second, rows=3)], third)
     fourth = tune("32,64", 30)
-    check(fourth["rows"] == 2 and [each["rows"] for each in fourth.get("before", [])] == [1, 3], fourth)
+    check(fourth["rows"] == 2 and [past["rows"] for past in fourth.get("before", [])] == [1, 3], fourth)
     check(fourth["before"][1] == dict(second, rows=3) and "before" not in fourth["before"][0], fourth)
     # What is measured again by none of them says nothing any more, and a merged table loses nothing.
     done = subprocess.run([TOOL, "merge", table, "-o", table + ".merged"], capture_output=True, text=True, check=False)
@@ -271,8 +271,8 @@ def test_recording():
     odd = {**line, "problem": {**line["problem"], "alignment": "8"}}
     often = {**line, "problem": {**line["problem"], "rows": 64}, "count": 1000}
     with open(recording, "w", encoding="utf-8") as file:
-        for each in [line, odd, often, line, {"operator": "soft", "problem": {}, "count": 1}]:
-            file.write(json.dumps(each) + "\n")
+        for entry in [line, odd, often, line, {"operator": "soft", "problem": {}, "count": 1}]:
+            file.write(json.dumps(entry) + "\n")
         file.write("torn {\n")
         file.write(json.dumps({**line, "problem": {**line["problem"], "rows": -4}}) + "\n")
     table = os.path.join(root, "t.json")
@@ -337,7 +337,7 @@ def test_lists():
     )
     done = run(root, "softmax", "--problems", path, "-o", table, *LOOSE)
     found = read_table(table)
-    groups = {json.dumps(each["type"]): {tuple(row["at"]) for row in each["rows"]} for each in found["groups"]}
+    groups = {json.dumps(group["type"]): {tuple(row["at"]) for row in group["rows"]} for group in found["groups"]}
     check(groups == {'{"dtype": "f32"}': {(1, 16), (2, 16), (4, 8), (8, 8), (16, 8), (3, 24)}, "{}": {(5, 32)}}, groups)
     check(
         found["groups"][0].get("measured_with", found["groups"][1].get("measured_with"))["dtype"] == "f32",

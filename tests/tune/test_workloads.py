@@ -96,13 +96,13 @@ CALLS = [
 
 def merged(words):
     """Words of one axis: the last one counts."""
-    return list({re.split("[ =]", each)[0]: each for each in words}.values())
+    return list({re.split("[ =]", word)[0]: word for word in words}.values())
 
 
 def is_large(words):
     sizes = {
         name: max(map(int, re.findall(r"\d+", values)))
-        for name, _, values in (each.partition("=") for each in words)
+        for name, _, values in (word.partition("=") for word in words)
         if name in ("rows", "seqlen_q", "seqlen_k", "out_features")
     }
     return max(sizes.values(), default=0) >= 600
@@ -110,7 +110,7 @@ def is_large(words):
 
 def few(words):
     """Of each axis one value: what may be left out is there, and of others the last."""
-    return [each.partition(",")[0] if each.endswith("=true,false") else re.sub(r"=.*,", "=", each) for each in words]
+    return [word.partition(",")[0] if word.endswith("=true,false") else re.sub(r"=.*,", "=", word) for word in words]
 
 
 def tune(root, words, folder):
@@ -199,7 +199,7 @@ def main():
             print(f"FAILED: {words}: {said}")
             problems += 1
             continue
-        unserved = [each for each in outcome["left_out"] if each.endswith("no variant may serve it")]
+        unserved = [reason for reason in outcome["left_out"] if reason.endswith("no variant may serve it")]
         measured += outcome["measured"]
         if outcome["bad"] or outcome["failures"] or len(unserved) < len(outcome["left_out"]):
             problems += 1

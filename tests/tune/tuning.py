@@ -28,7 +28,7 @@ def command_line(process):
 
 def make_root(name, kernels):
     """A tree whose variants are the kernels named."""
-    return cases.make_root(os.path.join(FOLDER, name), KERNELS, {each: each for each in kernels})
+    return cases.make_root(os.path.join(FOLDER, name), KERNELS, {kernel: kernel for kernel in kernels})
 
 
 def make_root_and_table(name, kernels):
