@@ -9,7 +9,7 @@ none can (a deadlock), where a stage is filled or read out of turn, or where a t
 
 import random
 
-from rings import Barrier, main, run_actors
+from rings import Barrier, Rings, main, run_actors
 
 
 class Named:
@@ -29,7 +29,7 @@ class Named:
         return lambda: self.round > mine
 
 
-class Block:
+class Block(Rings):
     def __init__(self, tiles, key_stages, stages, held=False, single=False):
         self.tiles, self.key_stages, self.stages = tiles, key_stages, stages
         self.values_held = held  # in registers: their stage is left after the first step
@@ -53,44 +53,24 @@ class Block:
     def actors(self):
         return [self.producer(), self.worker(0), self.worker(1)]
 
-    def wait_full(self, name, n):
-        barriers = self.full[name]
-        return barriers[n % len(barriers)].passed(n // len(barriers) % 2)
-
-    def wait_empty(self, name, n):
-        barriers = self.empty[name]
-        return barriers[n % len(barriers)].passed(n // len(barriers) % 2 ^ 1)
-
-    def leave(self, name, n):
-        self.empty[name][n % len(self.empty[name])].arrive()
-
     def producer(self):
         taken = filled = 0
         for index, (steps, clears, skips) in enumerate(self.tiles + [(-1, (), False)]):
             yield self.wait_empty("tile", index)
-            self.held["tile", index % 2] = (index, steps, clears, skips)
-            self.full["tile"][index % 2].arrive()
-
-            def fill(name, n, content):
-                stages = len(self.full[name])
-                self.held[name, n % stages] = content
-                self.full[name][n % stages].arrive()
+            self.fill("tile", index, (index, steps, clears, skips))
 
             for step in range(steps):
                 yield self.wait_empty("q", taken)
-                fill("q", taken, (index, step))
+                self.fill("q", taken, (index, step))
                 if step == 0:
                     yield self.wait_empty("k", filled)
-                    fill("k", filled, index)
+                    self.fill("k", filled, index)
                     yield self.wait_empty("v", filled)
-                    fill("v", filled, index)
+                    self.fill("v", filled, index)
                     filled += 1
                 yield self.wait_empty("do", taken)
-                fill("do", taken, (index, step))
+                self.fill("do", taken, (index, step))
                 taken += 1
-
-    def holds(self, name, n, content):
-        assert self.held[name, n % len(self.full[name])] == content, (name, n, content)
 
     def dq(self, group, n, content):
         """What start_dq reads and leave_slopes leaves."""

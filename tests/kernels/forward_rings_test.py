@@ -10,7 +10,7 @@ copied, or where what the producer says of a tile is replaced before its result 
 
 import random
 
-from rings import Barrier, main, run_actors
+from rings import Barrier, Rings, main, run_actors
 
 TILE_SLOTS = 4
 QUERY_STAGES = 2
@@ -30,7 +30,7 @@ class Turns:
         self.passed[1 - group] += 1
 
 
-class Block:
+class Block(Rings):
     """Tiles are lists of blocks of keys, and for each warpgroup how many of the first and of the last it does not see."""
 
     def __init__(self, tiles, stages, turns, chained):
@@ -43,24 +43,6 @@ class Block:
         self.held = {}
         self.places = [None] * TILE_SLOTS
         self.inside = 0  # warpgroups in the section that one at a time may be in
-
-    def wait_full(self, name, n):
-        barriers = self.full[name]
-        return barriers[n % len(barriers)].passed(n // len(barriers) % 2)
-
-    def wait_empty(self, name, n):
-        barriers = self.empty[name]
-        return barriers[n % len(barriers)].passed(n // len(barriers) % 2 ^ 1)
-
-    def leave(self, name, n):
-        self.empty[name][n % len(self.empty[name])].arrive()
-
-    def fill(self, name, n, content):
-        self.held[name, n % len(self.full[name])] = content
-        self.full[name][n % len(self.full[name])].arrive()
-
-    def holds(self, name, n, content):
-        assert self.held[name, n % len(self.full[name])] == content, (name, n, content)
 
     def announce(self, index):
         yield self.wait_empty("q", index)

@@ -20,6 +20,28 @@ class Barrier:
         return lambda: (self.phase & 1) != parity
 
 
+class Rings:
+    """Rings of stages by name: `full` and `empty` have the barriers of each stage, `held` what it holds."""
+
+    def wait_full(self, name, n):
+        barriers = self.full[name]
+        return barriers[n % len(barriers)].passed(n // len(barriers) % 2)
+
+    def wait_empty(self, name, n):
+        barriers = self.empty[name]
+        return barriers[n % len(barriers)].passed(n // len(barriers) % 2 ^ 1)
+
+    def leave(self, name, n):
+        self.empty[name][n % len(self.empty[name])].arrive()
+
+    def fill(self, name, n, content):
+        self.held[name, n % len(self.full[name])] = content
+        self.full[name][n % len(self.full[name])].arrive()
+
+    def holds(self, name, n, content):
+        assert self.held[name, n % len(self.full[name])] == content, (name, n, content)
+
+
 def run_actors(actors, draw, text):
     """Runs generators that yield a condition to wait for; who goes on is drawn. Fails with `text` where none can."""
     waits = [next(actor, None) for actor in actors]
