@@ -296,31 +296,7 @@ class Spaces(Folder):
 
 class Readers(Folder):
     def test_msgpack(self):
-        data = bytes(
-            [
-                0x84,
-                0xA1,
-                0x61,
-                0x01,
-                0xA1,
-                0x62,
-                0x93,
-                0xC3,
-                0xC0,
-                0xFF,
-                0xA1,
-                0x63,
-                0xCD,
-                0x01,
-                0x00,
-                0xA1,
-                0x64,
-                0xD9,
-                0x02,
-                0x78,
-                0x79,
-            ]
-        )
+        data = bytes.fromhex("84 a1 61 01 a1 62 93 c3 c0 ff a1 63 cd 01 00 a1 64 d9 02 78 79")
         self.assertEqual(msgpack.decode(data), {"a": 1, "b": [True, None, -1], "c": 256, "d": "xy"})
         for cut in range(len(data)):
             with self.assertRaises(KernelBuildError):

@@ -183,17 +183,9 @@ def build(work, sources, programs, jobs):
         sources.write()
         subprocess.run(
             [
-                "cmake",
-                "-C",
-                "cmake/ci.cmake",
-                "-S",
-                ".",
-                "-B",
+                *"cmake -C cmake/ci.cmake -S . -B".split(),
                 str(folder),
-                "-G",
-                "Ninja",
-                "-DCMAKE_BUILD_TYPE=Release",
-                "-DSWITCHYARD_WERROR=OFF",
+                *"-G Ninja -DCMAKE_BUILD_TYPE=Release -DSWITCHYARD_WERROR=OFF".split(),
                 f"-DCMAKE_CXX_FLAGS={flags}",
                 "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
             ],

@@ -417,9 +417,7 @@ def main():
         "explain",
         "rotary",
         *sizes,
-        "dtype=bf16",
-        "seqlen=64",
-        "--device",
+        *"dtype=bf16 seqlen=64 --device".split(),
         DEVICE,
         SWITCHYARD_FORCE="rotary:large",
     )
@@ -444,9 +442,7 @@ def main():
             "explain",
             "rotary",
             *sizes,
-            "dtype=bf16",
-            "seqlen=1024",
-            "--device",
+            *"dtype=bf16 seqlen=1024 --device".split(),
             DEVICE,
             *words,
         )
@@ -486,19 +482,7 @@ def main():
     checks.equal(status, 0, "--version")
     for part in ("switchyard 0.", "switchyard.manifest/1, switchyard.table/1, switchyard.operator/1", "built with "):
         checks.contains(out, part, "--version")
-    for command in (
-        "list",
-        "explain",
-        "check",
-        "describe",
-        "fingerprint",
-        "tune",
-        "record",
-        "merge",
-        "diff",
-        "bench",
-        "report",
-    ):
+    for command in "list explain check describe fingerprint tune record merge diff bench report".split():
         status, out, _ = run(program, command, "--help")
         checks.equal(status, 0, f"{command} --help")
         checks.contains(out, f"Example: switchyard {command} ", f"{command} --help")

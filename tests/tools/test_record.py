@@ -49,18 +49,8 @@ def test_record(program, folder, checks):
     checks.equal(found[1]["problem"], dict(AXES, rows=4), "record: a problem as it was recorded")
 
     # Its output is its input, and counts add up.
-    status, _, _ = run(
-        program,
-        "record",
-        folder.name("all.jsonl"),
-        first,
-        "-o",
-        folder.name("all.jsonl"),
-        "--operator",
-        "softmax",
-        "--device",
-        "on",
-    )
+    words = "--operator softmax --device on".split()
+    status, _, _ = run(program, "record", folder.name("all.jsonl"), first, "-o", folder.name("all.jsonl"), *words)
     counts = [json.loads(text)["count"] for text in folder.read("all.jsonl").splitlines()]
     checks.equal((status, counts), (0, [15, 10, 4]), "record: again, filtered")
 
@@ -78,21 +68,8 @@ def test_record(program, folder, checks):
     checks.contains(out, "2 problems of 2 lines in 1 files", "record: a repeated file")
 
     # The most frequent problems, as JSON.
-    status, out, _ = run(
-        program,
-        "--json",
-        "record",
-        second,
-        first,
-        "-o",
-        folder.name("most.jsonl"),
-        "--operator",
-        "softmax",
-        "--device",
-        "one",
-        "--share",
-        "75",
-    )
+    words = "--operator softmax --device one --share 75".split()
+    status, out, _ = run(program, "--json", "record", second, first, "-o", folder.name("most.jsonl"), *words)
     report = json.loads(out)
     checks.equal(
         (status, report["problems"], report["lines"], report["torn"], report["left_out"]), (0, 2, 6, 2, 0), "record --share"

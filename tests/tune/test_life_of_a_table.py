@@ -103,10 +103,7 @@ def main():
             tuned,
             "--devices",
             "host" if DEVICE == "host" else "all",
-            "--confidence",
-            "50%",
-            "--drift",
-            "90%",
+            *"--confidence 50% --drift 90%".split(),
         )
     )
     with open(tuned, encoding="utf-8") as file:

@@ -18,16 +18,7 @@ TYPES = "dtype=f32,f16,bf16"
 ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads=4"]
 FORWARD = ["attention_forward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 BACKWARD = ["attention_backward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
-DECODE = [
-    "attention_decode",
-    "dtype=f16,bf16",
-    "head_dim=64,128",
-    "batch=2",
-    "heads=4",
-    "heads_kv=2",
-    "seqlen_q=1,3",
-    "seqlen_k=100",
-]
+DECODE = "attention_decode dtype=f16,bf16 head_dim=64,128 batch=2 heads=4 heads_kv=2 seqlen_q=1,3 seqlen_k=100".split()
 MASKED = ["block_masked=true", "mask=none", "seqlen_q=150", "seqlen_k=300"]
 ROWS = [TYPES, "rows=1,37", "columns=100,1024"]
 CALLS = [
@@ -59,31 +50,12 @@ CALLS = [
     ["softmax", *ROWS],
     ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
     ["softmax_backward", *ROWS],
-    [
-        "matmul_quantized",
-        "dtype=f32,f16",
-        "weights=f16,q8_0,q4_k",
-        "int8_activations=true,false",
-        "with_bias=true,false",
-        "rows=1,9",
-        "in_features=256",
-        "out_features=70",
-    ],
+    "matmul_quantized dtype=f32,f16 weights=f16,q8_0,q4_k int8_activations=true,false with_bias=true,false "
+    "rows=1,9 in_features=256 out_features=70".split(),
     ["matmul_quantized", "dtype=f32", "weights=q6_k", "rows=40", "in_features=1024", "out_features=3000"],  # by parts
     ["embedding", "dtype=f32,bf16", "weights=bf16,q4_1,q6_k", "rows=5", "columns=512"],
-    [
-        "rotary_cache",
-        "dtype=f16",
-        "kv_dtype=f16,f8_e4m3",
-        "q_norm=true,false",
-        "k_norm=true",
-        "scaled=true,false",
-        "page_size=16",
-        "tokens=1,40",
-        "heads=4",
-        "heads_kv=2",
-        "head_dim=64",
-    ],
+    "rotary_cache dtype=f16 kv_dtype=f16,f8_e4m3 q_norm=true,false k_norm=true scaled=true,false "
+    "page_size=16 tokens=1,40 heads=4 heads_kv=2 head_dim=64".split(),
     ["gated_activation", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
     ["gated_activation_backward", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
     ["rms_norm", *ROWS, "with_gamma=true,false", "with_residual=true,false", "with_rstd=true"],
@@ -125,16 +97,7 @@ def tune(root, words, folder):
             *words,
             "-o",
             folder,
-            "--devices",
-            "host",
-            "--confidence",
-            "90%",
-            "--samples",
-            "6",
-            "--drift",
-            "90%",
-            "--judged-runs",
-            "6",
+            *"--devices host --confidence 90% --samples 6 --drift 90% --judged-runs 6".split(),
         ],
         capture_output=True,
         text=True,
@@ -157,18 +120,8 @@ def check_heads_first(folder):
     table = os.path.join(folder, "heads_first.json")
     out, said = tune(
         root,
-        [
-            "rotary",
-            "dtype=f32",
-            "head_dim=64",
-            "batch=2",
-            "seqlen=19",
-            "heads=4",
-            "heads_kv=2",
-            "in_place=true,false",
-            "variable_length=true,false",
-            "q_stride_head==head_dim=true,false",
-        ],
+        "rotary dtype=f32 head_dim=64 batch=2 seqlen=19 heads=4 heads_kv=2 "
+        "in_place=true,false variable_length=true,false q_stride_head==head_dim=true,false".split(),
         table,
     )
     outcome = json.loads(out)[0] if out.startswith("[") else {}
