@@ -14,6 +14,14 @@ def launch(tree, index=0):
     return tree.manifest["variants"][index]["launches"][0]
 
 
+def put(where, *path):
+    """put(table, "groups", 0, "type", {}) replaces /groups/0/type."""
+    *steps, last, value = path
+    for step in steps:
+        where = where[step]
+    where[last] = value
+
+
 def own(tree):
     """As if another program had defined the operator."""
     for name in ("manifest", "table"):
@@ -37,198 +45,137 @@ def broken_trees():
         tree.table["blobs"]["large"] = sha256(data)[:16]
 
     # What the readers refuse.
-    @edit("truncated manifest", "error", 103, "Was the file cut off")
-    def _(tree):
-        tree.manifest = json.dumps(tree.manifest)[:-40]
-
-    @edit("table that is no JSON", "error", 103, "is not JSON")
-    def _(tree):
-        tree.table = "at: [1, 2]"
-
-    @edit("future date", "warning", None, "states that it was measured on 2999-01-01, a date in the future")
-    def _(tree):
-        tree.table["measured"] = {"date": "2999-01-01"}
-
-    @edit("deep nesting", "error", 103, "levels deep")
-    def _(tree):
-        tree.table = "[" * 10000
-
-    @edit("other schema", "error", 104, 'expected "switchyard.manifest/1" or "switchyard.table/1"')
-    def _(tree):
-        tree.table["schema"] = "other.table/1"
-
-    @edit("later major version", "error", 105, "Update the library")
-    def _(tree):
-        tree.table["schema"] = "switchyard.table/2"
-
-    @edit("other operator's folder", "error", 106, "is in the folder of 'rotary'")
-    def _(tree):
-        tree.table.update(operator="attention_forward", groups=[], match={})
-
-    @edit("unknown operator", "warning", 106, "did you mean 'rotary'?")
-    def _(tree):
-        tree.table["operator"] = "rotari"
-
-    @edit("row of the wrong length", "error", 107, "/groups/0/rows/1/at: expected 2 integers, got 1")
-    def _(tree):
-        tree.table["groups"][0]["rows"][1]["at"] = [1]
-
-    @edit("negative time", "error", 107, "expected a time from 1e-6")
-    def _(tree):
-        tree.table["groups"][0]["rows"][0]["times_us"]["small"] = -1
-
-    @edit("unknown axis", "error", 108, "did you mean 'seqlen'?")
-    def _(tree):
-        tree.table["groups"][0]["axes"][1] = "seqlin"
-
-    @edit("launch like nothing", "error", 107, "/launches/0/like: the file's 'shared' has no 'tile'; it has nothing")
-    def _(tree):
-        launch(tree)["like"] = "tile"
-
-    @edit("misspelt key of a shared object", "warning", None, "/shared/tile/gird: the format has no such key")
-    def _(tree):
-        tree.manifest["shared"] = {"tile": {"gird": [1]}}
-
-    @edit("duplicate id", "error", 109, "'small' is listed twice")
-    def _(tree):
-        tree.manifest["variants"].append(tree.manifest["variants"][1])
-
-    @edit("unknown id in a row", "warning", 110, "did you mean 'small'?")
-    def _(tree):
-        tree.table["groups"][0]["rows"][0]["times_us"]["smal"] = 1.0
-
-    @edit("unknown id in a denial", "warning", 110, "a denial names variant 'smaller'")
-    def _(tree):
-        tree.table["deny"] = [{"variant": "smaller", "reason": "a test"}]
-
-    @edit("expression of nothing", "error", 111, "seqlem")
-    def _(tree):
-        launch(tree)["grid"][0] = "seqlem / 2"
-
-    @edit("expression that divides by zero", "error", 111, "zero")
-    def _(tree):
-        launch(tree)["grid"][0] = "seqlen + 1 / 0"
-
-    @edit("grid of an address", "error", 111, "\"q\" is an address, 'grid' takes a number")
-    def _(tree):
-        launch(tree)["grid"][0] = "q"
-
-    @edit("parameter of an address", "error", 111, "is an address, 'i32' takes a number")
-    def _(tree):
-        launch(tree)["parameters"][2] = {"i32": "seqlen + q"}
-
-    @edit("kernel with a long name", "error", 107, "has 10001 characters; a name or a text has at most 10000")
-    def _(tree):
-        launch(tree)["kernel"] = "k" * 10001
-
+    edit("truncated manifest", "error", 103, "Was the file cut off")(
+        lambda tree: put(vars(tree), "manifest", json.dumps(tree.manifest)[:-40])
+    )
+    edit("table that is no JSON", "error", 103, "is not JSON")(lambda tree: put(vars(tree), "table", "at: [1, 2]"))
+    edit("future date", "warning", None, "states that it was measured on 2999-01-01, a date in the future")(
+        lambda tree: put(tree.table, "measured", {"date": "2999-01-01"})
+    )
+    edit("deep nesting", "error", 103, "levels deep")(lambda tree: put(vars(tree), "table", "[" * 10000))
+    edit("other schema", "error", 104, 'expected "switchyard.manifest/1" or "switchyard.table/1"')(
+        lambda tree: put(tree.table, "schema", "other.table/1")
+    )
+    edit("later major version", "error", 105, "Update the library")(
+        lambda tree: put(tree.table, "schema", "switchyard.table/2")
+    )
+    edit("other operator's folder", "error", 106, "is in the folder of 'rotary'")(
+        lambda tree: tree.table.update(operator="attention_forward", groups=[], match={})
+    )
+    edit("unknown operator", "warning", 106, "did you mean 'rotary'?")(lambda tree: put(tree.table, "operator", "rotari"))
+    edit("row of the wrong length", "error", 107, "/groups/0/rows/1/at: expected 2 integers, got 1")(
+        lambda tree: put(tree.table, "groups", 0, "rows", 1, "at", [1])
+    )
+    edit("negative time", "error", 107, "expected a time from 1e-6")(
+        lambda tree: put(tree.table, "groups", 0, "rows", 0, "times_us", "small", -1)
+    )
+    edit("unknown axis", "error", 108, "did you mean 'seqlen'?")(lambda tree: put(tree.table, "groups", 0, "axes", 1, "seqlin"))
+    edit("launch like nothing", "error", 107, "/launches/0/like: the file's 'shared' has no 'tile'; it has nothing")(
+        lambda tree: put(launch(tree), "like", "tile")
+    )
+    edit("misspelt key of a shared object", "warning", None, "/shared/tile/gird: the format has no such key")(
+        lambda tree: put(tree.manifest, "shared", {"tile": {"gird": [1]}})
+    )
+    edit("duplicate id", "error", 109, "'small' is listed twice")(
+        lambda tree: tree.manifest["variants"].append(tree.manifest["variants"][1])
+    )
+    edit("unknown id in a row", "warning", 110, "did you mean 'small'?")(
+        lambda tree: put(tree.table, "groups", 0, "rows", 0, "times_us", "smal", 1.0)
+    )
+    edit("unknown id in a denial", "warning", 110, "a denial names variant 'smaller'")(
+        lambda tree: put(tree.table, "deny", [{"variant": "smaller", "reason": "a test"}])
+    )
+    edit("expression of nothing", "error", 111, "seqlem")(lambda tree: put(launch(tree), "grid", 0, "seqlem / 2"))
+    edit("expression that divides by zero", "error", 111, "zero")(lambda tree: put(launch(tree), "grid", 0, "seqlen + 1 / 0"))
+    edit("grid of an address", "error", 111, "\"q\" is an address, 'grid' takes a number")(
+        lambda tree: put(launch(tree), "grid", 0, "q")
+    )
+    edit("parameter of an address", "error", 111, "is an address, 'i32' takes a number")(
+        lambda tree: put(launch(tree), "parameters", 2, {"i32": "seqlen + q"})
+    )
+    edit("kernel with a long name", "error", 107, "has 10001 characters; a name or a text has at most 10000")(
+        lambda tree: put(launch(tree), "kernel", "k" * 10001)
+    )
     # What a call would refuse.
-    @edit(
+    edit(
         "grid that is never right",
         "error",
         305,
         "kernel 'rotary_bf16_64': grid[0] would be -1 for every call; it must be 0 to 2147483647",
-    )
-    def _(tree):
-        launch(tree)["grid"][0] = "tokens - 65"
-
-    @edit(
+    )(lambda tree: put(launch(tree), "grid", 0, "tokens - 65"))
+    edit(
         "grid above its limit where the condition ends",
         "error",
         305,
         "grid[1] would be 65536 for batch=65536; it must be 0 to 65535",
+    )(lambda tree: tree.manifest["variants"][0]["requires"].append("batch <= 65536"))
+    edit("grid that divides by zero for one size", "error", 305, "grid[0] divides by zero for seqlen=77")(
+        lambda tree: put(launch(tree), "grid", 0, "max(4096 / (seqlen - 77), 1)")
     )
-    def _(tree):
-        tree.manifest["variants"][0]["requires"].append("batch <= 65536")
-
-    @edit("grid that divides by zero for one size", "error", 305, "grid[0] divides by zero for seqlen=77")
-    def _(tree):
-        launch(tree)["grid"][0] = "max(4096 / (seqlen - 77), 1)"
-
-    @edit("workspace below zero", "error", 305, "workspace 'w' would be -10 for every call")
-    def _(tree):
-        tree.manifest["variants"][0]["workspace"] = {"w": -10}
-
-    @edit("parameter that does not fit", "error", 305, 'parameter {"i32":"seqlen << 30"} would be')
-    def _(tree):
-        launch(tree)["parameters"][2] = {"i32": "seqlen << 30"}
-
-    @edit("unknown backend", "error", 302, "the library has no backend 'cude' (it has cuda, hip, host); did you mean 'cuda'?")
-    def _(tree):
-        tree.manifest["target"]["backend"] = "cude"
-
-    @edit("unknown architecture", "error", 302, "no device of backend 'cuda' has the architecture 'sm90'")
-    def _(tree):
-        tree.manifest["target"]["arch"] = "sm90"
-
-    @edit("no variants", "error", 302, "the manifest has no variants, so it serves no call")
-    def _(tree):
-        tree.manifest["variants"] = []
-
-    @edit("a table that denies all", "error", 302, "every variant that serves {dtype=f16} is denied")
-    def _(tree):
-        tree.table["deny"] = [{"variant": "small", "reason": "a test", "type": {"dtype": "f16"}}]
-
-    @edit("path out of the folder", "error", 112, "leads out of the manifest's folder")
-    def _(tree):
-        launch(tree)["blob"] = "../../../secret"
+    edit("workspace below zero", "error", 305, "workspace 'w' would be -10 for every call")(
+        lambda tree: put(tree.manifest, "variants", 0, "workspace", {"w": -10})
+    )
+    edit("parameter that does not fit", "error", 305, 'parameter {"i32":"seqlen << 30"} would be')(
+        lambda tree: put(launch(tree), "parameters", 2, {"i32": "seqlen << 30"})
+    )
+    edit("unknown backend", "error", 302, "the library has no backend 'cude' (it has cuda, hip, host); did you mean 'cuda'?")(
+        lambda tree: put(tree.manifest, "target", "backend", "cude")
+    )
+    edit("unknown architecture", "error", 302, "no device of backend 'cuda' has the architecture 'sm90'")(
+        lambda tree: put(tree.manifest, "target", "arch", "sm90")
+    )
+    edit("no variants", "error", 302, "the manifest has no variants, so it serves no call")(
+        lambda tree: put(tree.manifest, "variants", [])
+    )
+    edit("a table that denies all", "error", 302, "every variant that serves {dtype=f16} is denied")(
+        lambda tree: put(tree.table, "deny", [{"variant": "small", "reason": "a test", "type": {"dtype": "f16"}}])
+    )
+    edit("path out of the folder", "error", 112, "leads out of the manifest's folder")(
+        lambda tree: put(launch(tree), "blob", "../../../secret")
+    )
 
     # Blobs.
     @edit("missing blob", "error", 205, "rotary_bf16_64")
     def _(tree):
         del tree.blobs["large.cubin"]
 
-    @edit("changed blob", "error", 206, "install blob and manifest of one build")
-    def _(tree):
-        tree.blobs["large.cubin"] = b"another kernel"
-
-    @edit("two hashes for a blob", "error", 206, "one of them is of an older build")
-    def _(tree):
-        launch(tree, 2)["sha256"] = sha256(b"an older build")
-
-    @edit("blob that nothing uses", "warning", None, "uses this blob")
-    def _(tree):
-        tree.blobs["forgotten.cubin"] = b"a forgotten kernel"
-
-    @edit("truncated blob with its hash", "error", 207, "neither a whole cubin, nor a fatbin, nor PTX")
-    def _(tree):
-        replace(tree, BLOBS["large.cubin"][:-100])
-
-    @edit("blob of another kind", "error", 207, "neither a whole cubin")
-    def _(tree):
-        replace(tree, b"a large kernel")
-
-    @edit("blob for another architecture", "error", 207, "was built for sm_80, the manifest's target is sm_90a")
-    def _(tree):
-        replace(tree, cubin({"rotary_bf16_64": KERNEL}, capability=80))
-
-    @edit("kernel that the blob does not have", "error", 208, "has no kernel 'rotary_bf16_46'; did you mean 'rotary_bf16_64'?")
-    def _(tree):
-        launch(tree)["kernel"] = "rotary_bf16_46"
-
-    @edit("too few parameters", "error", 209, "the manifest has 2 parameters, the kernel takes 3")
-    def _(tree):
-        launch(tree)["parameters"].pop()
-
-    @edit("parameter of another size", "error", 209, "has 8 bytes in the manifest and 4 in the kernel")
-    def _(tree):
-        launch(tree)["parameters"][2] = {"i64": "seqlen"}
-
-    @edit("block above its launch bound", "error", 211, "has 512 threads, but the kernel was compiled for at most 256")
-    def _(tree):
-        launch(tree)["block"] = ["tokens * 8", 1, 1]
-
-    @edit("block above the device's limit", "error", 211, "has 2048 threads, a device runs at most 1024")
-    def _(tree):
-        launch(tree)["block"] = [64, 32, 1]
-
-    @edit(
+    edit("changed blob", "error", 206, "install blob and manifest of one build")(
+        lambda tree: put(tree.blobs, "large.cubin", b"another kernel")
+    )
+    edit("two hashes for a blob", "error", 206, "one of them is of an older build")(
+        lambda tree: put(launch(tree, 2), "sha256", sha256(b"an older build"))
+    )
+    edit("blob that nothing uses", "warning", None, "uses this blob")(
+        lambda tree: put(tree.blobs, "forgotten.cubin", b"a forgotten kernel")
+    )
+    edit("truncated blob with its hash", "error", 207, "neither a whole cubin, nor a fatbin, nor PTX")(
+        lambda tree: replace(tree, BLOBS["large.cubin"][:-100])
+    )
+    edit("blob of another kind", "error", 207, "neither a whole cubin")(lambda tree: replace(tree, b"a large kernel"))
+    edit("blob for another architecture", "error", 207, "was built for sm_80, the manifest's target is sm_90a")(
+        lambda tree: replace(tree, cubin({"rotary_bf16_64": KERNEL}, capability=80))
+    )
+    edit("kernel that the blob does not have", "error", 208, "has no kernel 'rotary_bf16_46'; did you mean 'rotary_bf16_64'?")(
+        lambda tree: put(launch(tree), "kernel", "rotary_bf16_46")
+    )
+    edit("too few parameters", "error", 209, "the manifest has 2 parameters, the kernel takes 3")(
+        lambda tree: launch(tree)["parameters"].pop()
+    )
+    edit("parameter of another size", "error", 209, "has 8 bytes in the manifest and 4 in the kernel")(
+        lambda tree: put(launch(tree), "parameters", 2, {"i64": "seqlen"})
+    )
+    edit("block above its launch bound", "error", 211, "has 512 threads, but the kernel was compiled for at most 256")(
+        lambda tree: put(launch(tree), "block", ["tokens * 8", 1, 1])
+    )
+    edit("block above the device's limit", "error", 211, "has 2048 threads, a device runs at most 1024")(
+        lambda tree: put(launch(tree), "block", [64, 32, 1])
+    )
+    edit(
         "shared memory above the device's limit",
         "error",
         204,
         "240000 bytes of shared memory, a block on sm_90a has at most 232448",
-    )
-    def _(tree):
-        launch(tree)["shared_bytes"] = 240000
+    )(lambda tree: put(launch(tree), "shared_bytes", 240000))
 
     @edit("static shared memory counts", "error", 204, "needs 200000 bytes of shared memory and 40000 static ones")
     def _(tree):
@@ -247,34 +194,28 @@ def broken_trees():
             }
         }
 
-    @edit("box above the hardware's limit", "error", 211, "box has an extent of 512; the hardware copies 1 to 256")
-    def _(tree):
-        tensor_map(tree, box=[64, 512])
-
-    @edit("box wider than its swizzle", "error", 211, "the box is 256 bytes wide; swizzle 128B takes at most 128")
-    def _(tree):
-        tensor_map(tree, box=[128, 64], swizzle="128B")
-
-    @edit("box of no whole lines", "error", 211, "the box is 6 bytes wide; it must be a multiple of 16")
-    def _(tree):
-        tensor_map(tree, box=[3, 64])
-
-    @edit("stride of no whole lines", "error", 211, "a stride of 100 bytes is not a multiple of 16")
-    def _(tree):
-        tensor_map(tree, strides=[100])
-
-    @edit("steps above the hardware's limit", "error", 211, "element_strides has 9; the hardware takes 1 to 8")
-    def _(tree):
-        tensor_map(tree, element_strides=[1, 9])
-
-    @edit("interleaved matrix", "error", 211, "an interleaved layout has 3 to 5 dimensions")
-    def _(tree):
-        tensor_map(tree, interleave="16B")
-
+    edit("box above the hardware's limit", "error", 211, "box has an extent of 512; the hardware copies 1 to 256")(
+        lambda tree: tensor_map(tree, box=[64, 512])
+    )
+    edit("box wider than its swizzle", "error", 211, "the box is 256 bytes wide; swizzle 128B takes at most 128")(
+        lambda tree: tensor_map(tree, box=[128, 64], swizzle="128B")
+    )
+    edit("box of no whole lines", "error", 211, "the box is 6 bytes wide; it must be a multiple of 16")(
+        lambda tree: tensor_map(tree, box=[3, 64])
+    )
+    edit("stride of no whole lines", "error", 211, "a stride of 100 bytes is not a multiple of 16")(
+        lambda tree: tensor_map(tree, strides=[100])
+    )
+    edit("steps above the hardware's limit", "error", 211, "element_strides has 9; the hardware takes 1 to 8")(
+        lambda tree: tensor_map(tree, element_strides=[1, 9])
+    )
+    edit("interleaved matrix", "error", 211, "an interleaved layout has 3 to 5 dimensions")(
+        lambda tree: tensor_map(tree, interleave="16B")
+    )
     # Operators of other programs.
-    @edit("operator of another program", "note", 106, "operator 'own' is not known to this program: its axes and arguments")
-    def _(tree):
-        own(tree)
+    edit("operator of another program", "note", 106, "operator 'own' is not known to this program: its axes and arguments")(
+        lambda tree: own(tree)
+    )
 
     @edit("another program's operator: syntax", "error", 111, "ceil_div(seqlen 16)")
     def _(tree):
@@ -297,17 +238,15 @@ def broken_trees():
         tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
 
     # What is most likely not meant.
-    @edit("misspelt key", "warning", None, "did you mean 'requires'?")
-    def _(tree):
-        tree.manifest["variants"][0]["require"] = ["batch > 1"]
-
-    @edit("condition that cannot hold for the type", "warning", None, "it can never be chosen")
-    def _(tree):
-        tree.manifest["variants"][0]["requires"].append("dtype == f16")
-
-    @edit("condition that cannot hold on the target", "warning", None, "it can never be chosen")
-    def _(tree):
-        tree.manifest["variants"][1]["requires"] = ["compute_capability >= 100"]
+    edit("misspelt key", "warning", None, "did you mean 'requires'?")(
+        lambda tree: put(tree.manifest, "variants", 0, "require", ["batch > 1"])
+    )
+    edit("condition that cannot hold for the type", "warning", None, "it can never be chosen")(
+        lambda tree: tree.manifest["variants"][0]["requires"].append("dtype == f16")
+    )
+    edit("condition that cannot hold on the target", "warning", None, "it can never be chosen")(
+        lambda tree: put(tree.manifest, "variants", 1, "requires", ["compute_capability >= 100"])
+    )
 
     @edit("condition without a value", "error", 111, "has no value for its type and config")
     def _(tree):
@@ -315,26 +254,24 @@ def broken_trees():
         tree.manifest["variants"][0]["requires"].append("tokens % (head_dim * splits) == 0")
         tree.manifest["variants"][0]["type"]["head_dim"] = 128
 
-    @edit("the same variant twice", "warning", None, "it is never needed")
-    def _(tree):
-        tree.manifest["variants"].append({**tree.manifest["variants"][1], "id": "twin"})
+    edit("the same variant twice", "warning", None, "it is never needed")(
+        lambda tree: tree.manifest["variants"].append({**tree.manifest["variants"][1], "id": "twin"})
+    )
 
     @edit("type without rows", "warning", None, "1 types that variants serve on Invented H200 have no rows here: {dtype=f16}")
     def _(tree):
         del tree.table["groups"][1]
 
-    @edit("stale times", "warning", None, "2 times of variant 'large' are stale: the blobs changed")
-    def _(tree):
-        tree.table["blobs"]["large"] = "0123456789abcdef"
-
-    @edit("time of a variant that does not serve", "warning", None, "which requires seqlen >= 64")
-    def _(tree):
-        tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
-
+    edit("stale times", "warning", None, "2 times of variant 'large' are stale: the blobs changed")(
+        lambda tree: put(tree.table, "blobs", "large", "0123456789abcdef")
+    )
+    edit("time of a variant that does not serve", "warning", None, "which requires seqlen >= 64")(
+        lambda tree: tree.table["groups"][0]["rows"].append({"at": [1, 8], "times_us": {"large": 1.0}})
+    )
     # Good to know.
-    @edit("no table", "note", None, "no table has rows for a device that runs cuda sm_90a")
-    def _(tree):
-        tree.table["groups"] = []
+    edit("no table", "note", None, "no table has rows for a device that runs cuda sm_90a")(
+        lambda tree: put(tree.table, "groups", [])
+    )
 
     @edit("variant that only a table could choose", "note", None, "run only when pinned or forced: hidden")
     def _(tree):
@@ -470,7 +407,7 @@ def main():
 
     # Long texts take no long time, and are not repeated in full.
     for name, change in (
-        ("spaces", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest) + " " * 20_000_000)),
+        ("spaces", lambda tree: put(vars(tree), "manifest", json.dumps(tree.manifest) + " " * 20_000_000)),
         ("names", lambda tree: (own(tree), launch(tree)["grid"].__setitem__(0, "+".join(f"n{i}" for i in range(120000))))),
         ("an expression", lambda tree: launch(tree)["grid"].__setitem__(0, "1+" * 500_000 + "1")),
         ("an identifier", lambda tree: tree.manifest["variants"][0].update(id="x" * 20_000_000)),
@@ -484,7 +421,7 @@ def main():
 
     # Blobs of a manifest that cannot be read, or whose variants cannot, are not called unused.
     for name, change in (
-        ("truncated", lambda tree: setattr(tree, "manifest", json.dumps(tree.manifest)[:-40])),
+        ("truncated", lambda tree: put(vars(tree), "manifest", json.dumps(tree.manifest)[:-40])),
         ("unsound", lambda tree: tree.manifest["variants"][0].pop("id")),
     ):
         tree = Tree(folder)
