@@ -12,24 +12,21 @@ from invented import Checks, run
 AVX2 = ("avx2", "fma", "f16c")
 AVX512 = (*AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
 
+SHAPE = "rows=64 columns=2048 --device host:x86_64".split()
+CALL = "dtype=bf16 head_dim=128 batch=1".split()
+ROTARY = "seqlen=512 heads=32 heads_kv=8".split()
+
+
+def explained(program, root, name, *words, **variables):
+    return run(program, "--root", root, "explain", name, *words, "--json", **variables)
+
 
 def check_other_cpus(program, root, checks):
     """The shipped tables of a CPU serve other CPUs, with what those can run."""
     for features, isa in (((), "baseline"), (AVX2, "avx2"), (AVX512, "avx512")):
         attributes = [word for name in features for word in ("--attribute", f"{name}=1")]
         for name, words in (("rms_norm", ("gamma_dtype=bf16",)), ("gated_activation", ("function=silu",))):
-            status, out, _ = run(
-                program,
-                "--root",
-                root,
-                "explain",
-                name,
-                "dtype=bf16",
-                *words,
-                *"rows=64 columns=2048 --device host:x86_64".split(),
-                *attributes,
-                "--json",
-            )
+            status, out, _ = explained(program, root, name, "dtype=bf16", *words, *SHAPE, *attributes)
             checks.equal(status, 0, f"explain {name} with {isa}: {out}")
             choice = json.loads(out)["choice"]
             checks.equal(
@@ -51,14 +48,12 @@ def main():
     listed = {operator["name"]: operator for operator in json.loads(out)["operators"]}
     checks.equal(status, 0, "list")
     for name, words in (
-        ("rotary", ("seqlen=512", "heads=32", "heads_kv=8")),
+        ("rotary", ROTARY),
         ("attention_forward", ("seqlen_q=512", "seqlen_k=512", "heads=32", "heads_kv=8")),
     ):
         targets = {target["target"].split("-")[0] for target in listed[name]["targets"]}
         checks.that("host" in targets, f"{name} has host kernels, not only {targets}")
-        status, out, _ = run(
-            program, "--root", root, "explain", name, "dtype=bf16", "head_dim=128", "batch=1", *words, "--json"
-        )
+        status, out, _ = explained(program, root, name, *CALL, *words)
         checks.equal(status, 0, f"explain {name}: {out}")
         why = json.loads(out)
         checks.that(why["choice"]["variant"] and why["launches"], f"explain {name} has a choice and launches")
@@ -66,17 +61,7 @@ def main():
         checks.equal((chosen["variant"], chosen["admissible"]), (why["choice"]["variant"], True), "first candidate")
         # Whoever is denied what runs now gets another one.
         forced = [candidate["variant"] for candidate in why["candidates"] if candidate["admissible"]][-1]
-        _, out, _ = run(
-            program,
-            "--root",
-            root,
-            "explain",
-            name,
-            *"dtype=bf16 head_dim=128 batch=1".split(),
-            *words,
-            "--json",
-            SWITCHYARD_FORCE=f"{name}:{forced}",
-        )
+        _, out, _ = explained(program, root, name, *CALL, *words, SWITCHYARD_FORCE=f"{name}:{forced}")
         checks.equal(json.loads(out)["choice"]["variant"], forced, "SWITCHYARD_FORCE")
 
     # What the guide's examples force is in this build, whichever it is.
@@ -84,15 +69,7 @@ def main():
         examples = re.findall(r"`(\w+:[\w=,]+)`", re.search(r"^\| `SWITCHYARD_FORCE` \|.*$", file.read(), re.MULTILINE)[0])
     checks.that(len(examples) >= 2, f"the guide's examples of SWITCHYARD_FORCE are {examples}")
     for example in examples:
-        status, out, problem = run(
-            program,
-            "--root",
-            root,
-            "explain",
-            example.split(":")[0],
-            *"dtype=bf16 head_dim=128 batch=1 seqlen=512 heads=32 heads_kv=8 --json".split(),
-            SWITCHYARD_FORCE=example,
-        )
+        status, out, problem = explained(program, root, example.split(":")[0], *CALL, *ROTARY, SWITCHYARD_FORCE=example)
         checks.equal(status, 0, f"SWITCHYARD_FORCE={example}: {out}{problem}")
         checks.equal(status == 0 and json.loads(out)["choice"]["reason"], "forced", f"SWITCHYARD_FORCE={example}")
 

@@ -410,17 +410,8 @@ def main():
     checks.contains(
         out, "no kernels for this device are installed here, and no rows of its tables decide", "no rows of the type"
     )
-    _, out, _ = run(
-        program,
-        "--root",
-        bare.folder,
-        "explain",
-        "rotary",
-        *sizes,
-        *"dtype=bf16 seqlen=64 --device".split(),
-        DEVICE,
-        SWITCHYARD_FORCE="rotary:large",
-    )
+    words = ("explain", "rotary", *sizes, "dtype=bf16", "seqlen=64", "--device", DEVICE)
+    _, out, _ = run(program, "--root", bare.folder, *words, SWITCHYARD_FORCE="rotary:large")
     checks.contains(out, "rotary:large decides", "forcing without kernels")
     shutil.rmtree(bare.folder)
     check_partly_installed(checks, program, folder + "-partly")
@@ -434,18 +425,10 @@ def main():
     dense.manifest["variants"][0]["requires"].append("q_stride_head == head_dim")
     dense.write()
 
+    call = ("explain", "rotary", *sizes, "dtype=bf16", "seqlen=1024", "--device", DEVICE)
+
     def explain_dense(*words):
-        return run(
-            program,
-            "--root",
-            dense.folder,
-            "explain",
-            "rotary",
-            *sizes,
-            *"dtype=bf16 seqlen=1024 --device".split(),
-            DEVICE,
-            *words,
-        )
+        return run(program, "--root", dense.folder, *call, *words)
 
     status, out, problem = explain_dense("q_stride_head==head_dim=true")
     checks.equal((status, problem), (0, ""), "a condition")

@@ -96,16 +96,9 @@ def main():
 
     # Old kernels run, and their results are right: the tuner checks each.
     root = old_root()
-    done = run(
-        "--json",
-        "tune",
-        "rotary",
-        *PROBLEM,
-        *"heads=3 heads_kv=1 in_place=true,false -o".split(),
-        os.path.join(FOLDER, "of_old_kernels.json"),
-        *QUICK,
-        root=root,
-    )
+    other = os.path.join(FOLDER, "of_old_kernels.json")
+    words = [*PROBLEM, "heads=3", "heads_kv=1", "in_place=true,false", "-o", other, *QUICK]
+    done = run("--json", "tune", "rotary", *words, root=root)
     (outcome,) = json.loads(done.stdout)
     check(outcome["measured"] == 2 and not outcome["bad"] and not outcome["failures"], f"old kernels: {outcome}")
     check("skipped" not in done.stderr and "warning" not in done.stderr, f"old kernels: {done.stderr}")
