@@ -73,9 +73,9 @@ struct dispatchers {
   sy::dispatcher<sy::operators::rotary> rotary;
   sy::dispatcher<sy::operators::attention_forward> attention;
 
-  /// Runs `each(dispatcher, call)` for every call of the layer, and returns what it returns.
-  template <class Each>
-  [[nodiscard]] auto for_each(layer& calls, const Each& visit) {
+  /// Runs `visit(dispatcher, call)` for every call of the layer, and returns what it returns.
+  template <class Visit>
+  [[nodiscard]] auto for_each(layer& calls, const Visit& visit) {
     std::vector<decltype(visit(rotary, calls.rotary.front()))> out;
     for (rotary_call& call : calls.rotary) out.push_back(visit(rotary, call));
     for (attention_call& call : calls.attention) out.push_back(visit(attention, call));

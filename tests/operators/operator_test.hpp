@@ -178,11 +178,11 @@ void skip_without_variants() {
   return count;
 }
 
-/// Calls `each(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
+/// Calls `visit(id, run)` for every variant that may serve the call on the tested device; `run()` runs it to
 /// its end. Where calls are sampled, each variant is run on the first that it serves. Returns how many may
 /// serve, whether they were run or not.
-template <operator_type Operator, class Each>
-std::size_t for_each_variant(const typename Operator::arguments& call, const Each& visit) {
+template <operator_type Operator, class Visit>
+std::size_t for_each_variant(const typename Operator::arguments& call, const Visit& visit) {
   static const catalog::contents files = tested_catalog().files(describe<Operator>());
   static const auto modules = std::make_shared<module_store>(tested_device().driver());
   const selector& rules = tested_variants<Operator>();
