@@ -41,6 +41,16 @@ std::optional<weight_format> format_of(const ggml_tensor* of) {
       return weight_format::q4_k;
     case GGML_TYPE_Q6_K:
       return weight_format::q6_k;
+    case GGML_TYPE_Q5_K:
+      return weight_format::q5_k;
+    case GGML_TYPE_IQ4_NL:
+      return weight_format::iq4_nl;
+    case GGML_TYPE_MXFP4:
+      return weight_format::mxfp4;
+    case GGML_TYPE_Q5_0:
+      return weight_format::q5_0;
+    case GGML_TYPE_Q5_1:
+      return weight_format::q5_1;
     default:
       return std::nullopt;
   }

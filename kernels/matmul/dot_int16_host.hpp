@@ -21,8 +21,8 @@ namespace {
 template <weight_format Format>
 constexpr std::int64_t group_bytes_of = block_bytes(Format) * group / block_elements(Format);
 
-/// The six-bit scales and offsets of four groups of a q4_k block, scale after offset after scale.
-SWITCHYARD_INLINE __m256 q4_k_pairs(const std::uint8_t* block, std::int64_t within) {
+/// The six-bit scales and offsets of four groups of a q4_k or q5_k block, scale after offset after scale.
+SWITCHYARD_INLINE __m256 six_bit_pairs(const std::uint8_t* block, std::int64_t within) {
   const auto four_bytes = [&](std::int64_t at) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, block + 4 + at, sizeof bits);
@@ -50,16 +50,22 @@ SWITCHYARD_INLINE __m256 q4_k_pairs(const std::uint8_t* block, std::int64_t with
 /// The factors of `Count` groups from `at` on: scale, offset, scale, offset, ...; zeros behind them.
 template <weight_format Format, std::size_t Count>
 SWITCHYARD_INLINE __m256 factor_pairs(const group_of<Format>& at) {
-  if constexpr (Format == weight_format::q4_k) {
-    return q4_k_pairs(at.block, at.within);
+  if constexpr (Format == weight_format::q4_k || Format == weight_format::q5_k) {
+    return six_bit_pairs(at.block, at.within);
   } else if constexpr (Format == weight_format::q6_k) {
     const float scale = half_at(at.block + 208);
     return _mm256_setr_ps(scale, 0, scale, 0, scale, 0, scale, 0);
+  } else if constexpr (Format == weight_format::mxfp4) {
+    std::array<float, factor_groups> scales{};
+    unroll<Count>([&](auto i) __attribute__((always_inline)) {
+      scales[i] = half_of_power(at.block[i() * block_bytes(Format)]);
+    });
+    return _mm256_setr_ps(scales[0], 0, scales[1], 0, scales[2], 0, scales[3], 0);
   } else {
-    std::array<std::int32_t, factor_groups> bits{};  // a scale, and behind it q4_1's offset
+    std::array<std::int32_t, factor_groups> bits{};  // a scale, and behind it q4_1's or q5_1's offset
     unroll<Count>([&](auto i) __attribute__((always_inline)) {
       const std::uint8_t* const from = at.block + i() * block_bytes(Format);
-      if constexpr (Format == weight_format::q4_1) {
+      if constexpr (Format == weight_format::q4_1 || Format == weight_format::q5_1) {
         std::memcpy(&bits[i], from, sizeof bits[i]);
       } else {
         std::uint16_t half = 0;
@@ -68,8 +74,10 @@ SWITCHYARD_INLINE __m256 factor_pairs(const group_of<Format>& at) {
       }
     });
     const __m256 pairs = _mm256_cvtph_ps(_mm_setr_epi32(bits[0], bits[1], bits[2], bits[3]));
-    if constexpr (Format != weight_format::q4_0) return pairs;
-    return _mm256_fmadd_ps(_mm256_moveldup_ps(pairs), _mm256_setr_ps(0, -8, 0, -8, 0, -8, 0, -8), pairs);
+    if constexpr (Format != weight_format::q4_0 && Format != weight_format::q5_0) return pairs;
+    constexpr float zero = Format == weight_format::q4_0 ? -8 : -16;
+    return _mm256_fmadd_ps(_mm256_moveldup_ps(pairs), _mm256_setr_ps(0, zero, 0, zero, 0, zero, 0, zero),
+                           pairs);
   }
 }
 
@@ -134,9 +142,8 @@ SWITCHYARD_INLINE void dot_rows_int16(WeightRow weights, const rounded_rows<std:
     default:
       break;
   }
-  constexpr bool has_offsets = Format != weight_format::q8_0 && Format != weight_format::q6_k;
   unroll<count>([&](auto i) __attribute__((always_inline)) {
-    if constexpr (has_offsets) sums[i] += _mm256_blend_ps(offsets[i], _mm256_setzero_ps(), 0x55);
+    if constexpr (has_offsets<Format>) sums[i] += _mm256_blend_ps(offsets[i], _mm256_setzero_ps(), 0x55);
     out[static_cast<std::int64_t>(i() % Rows) * out_stride + static_cast<std::int64_t>(i() / Rows)] =
         sum_lanes(sums[i]);
   });

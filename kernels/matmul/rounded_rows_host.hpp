@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -116,9 +117,21 @@ SWITCHYARD_INLINE __m256i bytes_of(const group_of<Format>& at) {
                             low_four);
   } else {
     static_assert(Format == weight_format::q4_0 || Format == weight_format::q4_1);
-    const __m128i bytes = load_narrow(at.block + (Format == weight_format::q4_1 ? 4 : 2));
+    const __m128i bytes = load_narrow(at.block + four_bits_at<Format>);
     return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), low_four);
   }
+}
+
+/// 16 in each byte whose bit is set.
+SWITCHYARD_INLINE __m256i sixteens_of(const std::uint8_t* bits) {
+  std::int32_t all = 0;
+  std::memcpy(&all, bits, sizeof all);
+  const __m256i spread =
+      _mm256_shuffle_epi8(_mm256_set1_epi32(all),
+                          _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303));
+  const __m256i single = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201U));
+  const __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, single), single);
+  return _mm256_and_si256(is_set, _mm256_set1_epi8(16));
 }
 
 /// 32 weights as integers of 16 bits.
@@ -126,6 +139,11 @@ struct short_weights {
   __m256i first;
   __m256i second;
 };
+
+SWITCHYARD_INLINE short_weights widened(__m256i bytes) {
+  return {_mm256_cvtepi8_epi16(_mm256_castsi256_si128(bytes)),
+          _mm256_cvtepi8_epi16(_mm256_extracti128_si256(bytes, 1))};
+}
 
 /// Group `Index` of the four that begin at `at`, whose place in its block is a multiple of four. In the
 /// formats with blocks of 32 any group is the first of its block.
@@ -135,10 +153,29 @@ SWITCHYARD_INLINE short_weights shorts_of(const group_of<Format>& at) {
     const std::uint8_t* const from = at.block + Index * block_bytes(Format) + 2;
     return {_mm256_cvtepi8_epi16(load_narrow(from)), _mm256_cvtepi8_epi16(load_narrow(from + 16))};
   } else if constexpr (Format == weight_format::q4_0 || Format == weight_format::q4_1) {
-    const std::uint8_t* const from =
-        at.block + Index * block_bytes(Format) + (Format == weight_format::q4_1 ? 4 : 2);
+    const std::uint8_t* const from = at.block + Index * block_bytes(Format) + four_bits_at<Format>;
     const __m256i bytes = _mm256_cvtepu8_epi16(load_narrow(from));
     return {_mm256_and_si256(bytes, _mm256_set1_epi16(15)), _mm256_srli_epi16(bytes, 4)};
+  } else if constexpr (Format == weight_format::q5_0 || Format == weight_format::q5_1) {
+    const std::uint8_t* const block = at.block + Index * block_bytes(Format);
+    const __m128i bytes = load_narrow(block + four_bits_at<Format>);
+    const __m256i low_four =
+        _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), _mm256_set1_epi8(15));
+    return widened(_mm256_or_si256(low_four, sixteens_of(block + fifth_bits_at<Format>)));
+  } else if constexpr (has_codes<Format>) {
+    const __m128i bytes = load_narrow(at.block + Index * block_bytes(Format) + four_bits_at<Format>);
+    const __m256i codes =
+        _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), _mm256_set1_epi8(15));
+    const __m256i table = _mm256_broadcastsi128_si256(load_narrow(code_values<Format>.data()));
+    return widened(_mm256_shuffle_epi8(table, codes));
+  } else if constexpr (Format == weight_format::q5_k) {
+    const __m256i pairs = load_wide(at.block + 48 + (at.within + Index) / 2 * group);
+    const __m256i low_four =
+        _mm256_and_si256(Index % 2 == 1 ? _mm256_srli_epi16(pairs, 4) : pairs, _mm256_set1_epi8(15));
+    const __m128i shift = _mm_cvtsi64_si128(at.within + static_cast<std::int64_t>(Index));
+    const __m256i fifth =
+        _mm256_and_si256(_mm256_srl_epi16(load_wide(at.block + 16), shift), _mm256_set1_epi8(1));
+    return widened(_mm256_or_si256(low_four, _mm256_slli_epi16(fifth, 4)));
   } else if constexpr (Format == weight_format::q4_k) {
     const std::uint8_t* const from = at.block + 16 + (at.within + Index) / 2 * group;
     const auto four_bits = [](__m256i bytes) {
@@ -161,10 +198,9 @@ SWITCHYARD_INLINE short_weights shorts_of(const group_of<Format>& at) {
                                           _mm256_set1_epi8(0x30));
     const __m256i bytes = _mm256_sub_epi8(_mm256_or_si256(low, high), _mm256_set1_epi8(32));
     const auto* const scales = reinterpret_cast<const std::int8_t*>(at.block + 192 + (at.within + Index) * 2);
-    return {
-        _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(bytes)), _mm256_set1_epi16(scales[0])),
-        _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(bytes, 1)),
-                           _mm256_set1_epi16(scales[1]))};
+    const short_weights integers = widened(bytes);
+    return {_mm256_mullo_epi16(integers.first, _mm256_set1_epi16(scales[0])),
+            _mm256_mullo_epi16(integers.second, _mm256_set1_epi16(scales[1]))};
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -62,8 +63,37 @@ struct factors {
   float offset;
 };
 
-/// The factors of a q4_k group: six bits each, packed into 12 bytes behind the block's two.
-SWITCHYARD_INLINE factors q4_k_factors(const std::uint8_t* block, std::int64_t within) {
+/// Whether offsets of weights are not zero.
+template <weight_format Format>
+constexpr bool has_offsets =
+    Format == weight_format::q4_0 || Format == weight_format::q4_1 || Format == weight_format::q4_k ||
+    Format == weight_format::q5_0 || Format == weight_format::q5_1 || Format == weight_format::q5_k;
+
+/// Whether four bits stand for an integer of a table.
+template <weight_format Format>
+constexpr bool has_codes = Format == weight_format::iq4_nl || Format == weight_format::mxfp4;
+
+/// Where the bits of weights begin in a block of 32: behind a scale, an offset in two formats, and in two the
+/// fifth bits.
+template <weight_format Format>
+constexpr std::int64_t fifth_bits_at = Format == weight_format::q5_1 ? 4 : 2;
+template <weight_format Format>
+constexpr std::int64_t four_bits_at = block_bytes(Format) - group / 2;
+
+/// What the codes stand for; twice the numbers of e2m1.
+template <weight_format Format>
+alignas(16) constexpr std::array<std::int8_t, 16> code_values =
+    Format == weight_format::iq4_nl
+        ? switchyard::operators::formats::iq4_nl_values
+        : std::array<std::int8_t, 16>{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// Half of 2^(e - 127), since code_values are doubled: below 2^-126 it is subnormal.
+SWITCHYARD_INLINE float half_of_power(std::uint32_t e) {
+  return bits_of<float>(e < 2 ? 0x0020'0000U << e : (e - 1) << 23);
+}
+
+/// The factors of a q4_k or q5_k group: six bits each, packed into 12 bytes behind the block's two.
+SWITCHYARD_INLINE factors six_bit_factors(const std::uint8_t* block, std::int64_t within) {
   const std::uint8_t* const packed = block + 4;
   int scale = 0;
   int offset = 0;
@@ -79,17 +109,56 @@ SWITCHYARD_INLINE factors q4_k_factors(const std::uint8_t* block, std::int64_t w
 
 template <weight_format Format>
 SWITCHYARD_INLINE factors factors_of(const group_of<Format>& at) {
-  if constexpr (Format == weight_format::q4_0) {
+  if constexpr (Format == weight_format::q4_0 || Format == weight_format::q5_0) {
     const float scale = half_at(at.block);
-    return {scale, -8.0F * scale};
-  } else if constexpr (Format == weight_format::q4_1) {
+    return {scale, (Format == weight_format::q4_0 ? -8.0F : -16.0F) * scale};
+  } else if constexpr (Format == weight_format::q4_1 || Format == weight_format::q5_1) {
     return {half_at(at.block), half_at(at.block + 2)};
-  } else if constexpr (Format == weight_format::q4_k) {
-    return q4_k_factors(at.block, at.within);
+  } else if constexpr (Format == weight_format::q4_k || Format == weight_format::q5_k) {
+    return six_bit_factors(at.block, at.within);
+  } else if constexpr (Format == weight_format::mxfp4) {
+    return {half_of_power(at.block[0]), 0};
   } else {
-    static_assert(Format == weight_format::q8_0 || Format == weight_format::q6_k);
+    static_assert(Format == weight_format::q8_0 || Format == weight_format::q6_k ||
+                  Format == weight_format::iq4_nl);
     return {half_at(at.block + (Format == weight_format::q6_k ? 208 : 0)), 0};
   }
+}
+
+/// Signed bytes as floats.
+SWITCHYARD_INLINE floats signed_bytes(const void* from) {
+  return __builtin_convertvector(bits_of<ints>(load_bytes(from) << 24) >> 24, floats);
+}
+
+/// The integers that the codes of a group stand for.
+template <weight_format Format>
+SWITCHYARD_INLINE void decode(const group_of<Format>& at, std::array<std::int8_t, group>& to) {
+  const std::uint8_t* const from = at.block + four_bits_at<Format>;
+#if defined(__SSSE3__)
+  const __m128i low_four = _mm_set1_epi8(15);
+  const __m128i table = _mm_load_si128(reinterpret_cast<const __m128i*>(code_values<Format>.data()));
+  const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  auto* const out = reinterpret_cast<__m128i*>(to.data());
+  _mm_storeu_si128(out, _mm_shuffle_epi8(table, _mm_and_si128(codes, low_four)));
+  _mm_storeu_si128(out + 1, _mm_shuffle_epi8(table, _mm_and_si128(_mm_srli_epi16(codes, 4), low_four)));
+#else
+  for (std::size_t i = 0; i < group / 2; ++i) {
+    to[i] = code_values<Format>[from[i] & 15];
+    to[i + group / 2] = code_values<Format>[from[i] >> 4];
+  }
+#endif
+}
+
+/// 16 in each lane whose bit of `bits` is set; lane 0 has bit `First`.
+template <std::size_t First>
+SWITCHYARD_INLINE words sixteens(std::uint32_t bits) {
+  constexpr std::array<std::uint32_t, lanes> powers = [] {
+    std::array<std::uint32_t, lanes> out{};
+    for (std::size_t lane = 0; lane < lanes; ++lane) out[lane] = 1U << (First + lane);
+    return out;
+  }();
+  const words found = (words{} + bits) & std::bit_cast<words>(powers);
+  return select(bits_of<ints>(found) == 0, words{}, words{} + 16U);
 }
 
 /// The weights of a group as floats.
@@ -99,21 +168,41 @@ SWITCHYARD_INLINE group_floats weights_of(const group_of<Format>& at) {
   const factors by = factors_of(at);
   if constexpr (Format == weight_format::q8_0) {
     unroll<group_vectors>([&](auto i) __attribute__((always_inline)) {
-      const words bytes = load_bytes(at.block + 2 + i * lanes);
-      out[i] = __builtin_convertvector(bits_of<ints>(bytes << 24) >> 24, floats) * by.scale;
+      out[i] = signed_bytes(at.block + 2 + i * lanes) * by.scale;
+    });
+  } else if constexpr (has_codes<Format>) {
+    std::array<std::int8_t, group> integers;
+    decode(at, integers);
+    unroll<group_vectors>([&](auto i) __attribute__((always_inline)) {
+      out[i] = signed_bytes(integers.data() + i * lanes) * by.scale;
     });
   } else if constexpr (Format == weight_format::q4_0 || Format == weight_format::q4_1) {
-    const std::uint8_t* const from = at.block + (Format == weight_format::q4_1 ? 4 : 2);
+    const std::uint8_t* const from = at.block + four_bits_at<Format>;
     unroll<group_vectors / 2>([&](auto i) __attribute__((always_inline)) {
       const words bytes = load_bytes(from + i * lanes);
       out[i] = to_floats(bytes & 15U) * by.scale + by.offset;
       out[i + group_vectors / 2] = to_floats(bytes >> 4) * by.scale + by.offset;
     });
-  } else if constexpr (Format == weight_format::q4_k) {
-    const std::uint8_t* const from = at.block + 16 + at.within / 2 * group;
+  } else if constexpr (Format == weight_format::q5_0 || Format == weight_format::q5_1) {
+    std::uint32_t fifth = 0;
+    std::memcpy(&fifth, at.block + fifth_bits_at<Format>, sizeof fifth);
+    unroll<group_vectors / 2>([&](auto i) __attribute__((always_inline)) {
+      constexpr std::size_t first = i() * lanes;
+      const words bytes = load_bytes(at.block + four_bits_at<Format> + first);
+      out[i] = to_floats((bytes & 15U) | sixteens<first>(fifth)) * by.scale + by.offset;
+      out[i + group_vectors / 2] =
+          to_floats(bytes >> 4 | sixteens<first + group / 2>(fifth)) * by.scale + by.offset;
+    });
+  } else if constexpr (Format == weight_format::q4_k || Format == weight_format::q5_k) {
+    const std::uint8_t* const from =
+        at.block + (Format == weight_format::q5_k ? 48 : 16) + at.within / 2 * group;
     const auto shift = static_cast<std::uint32_t>(at.within % 2 * 4);
+    [[maybe_unused]] const auto fifth = static_cast<std::uint32_t>(at.within);
     unroll<group_vectors>([&](auto i) __attribute__((always_inline)) {
-      out[i] = to_floats(load_bytes(from + i * lanes) >> shift & 15U) * by.scale + by.offset;
+      words bits = load_bytes(from + i * lanes) >> shift & 15U;
+      if constexpr (Format == weight_format::q5_k)
+        bits |= (load_bytes(at.block + 16 + i * lanes) >> fifth & 1U) << 4;
+      out[i] = to_floats(bits) * by.scale + by.offset;
     });
   } else {
     static_assert(Format == weight_format::q6_k);

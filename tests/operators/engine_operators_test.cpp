@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +31,17 @@ using switchyard::test::tensor;
 namespace {
 
 constexpr std::array<dtype, 3> types{dtype::f32, dtype::f16, dtype::bf16};
-constexpr std::array<weight_format, 8> formats{weight_format::f32,  weight_format::f16,  weight_format::bf16,
-                                               weight_format::q8_0, weight_format::q4_0, weight_format::q4_1,
-                                               weight_format::q4_k, weight_format::q6_k};
+constexpr std::array all_formats{weight_format::f32,    weight_format::f16,   weight_format::bf16,
+                                 weight_format::q8_0,   weight_format::q4_0,  weight_format::q4_1,
+                                 weight_format::q4_k,   weight_format::q6_k,  weight_format::q5_k,
+                                 weight_format::iq4_nl, weight_format::mxfp4, weight_format::q5_0,
+                                 weight_format::q5_1};
+constexpr std::size_t plain_formats = 3;
+constexpr std::size_t gpu_formats = 8;  // GPUs have no kernels for the others
+
+[[nodiscard]] std::span<const weight_format> formats() {
+  return std::span{all_formats}.first(sy::test::tested_kind() == "host" ? all_formats.size() : gpu_formats);
+}
 
 template <class Values>
 [[nodiscard]] auto any_of(const Values& values) {
@@ -94,7 +103,7 @@ TEST_CASE("products with quantised weights of every variant", "[matmul_quantized
     sy::tune::request wanted;
     want(wanted, "dtype", any_of(types));
     want(wanted, "out_dtype", any_of(types));
-    want(wanted, "weights", any_of(formats));
+    want(wanted, "weights", any_of(formats()));
     want(wanted, "int8_activations", up_to(2) - 1);
     want(wanted, "with_bias", up_to(2) - 1);
     want(wanted, "rows", any_of(std::array<std::int64_t, 10>{0, 1, 2, 3, 4, 7, 13, 20, 40, 70}));
@@ -108,8 +117,7 @@ TEST_CASE("products with quantised weights of every variant", "[matmul_quantized
 
 TEST_CASE("products of rows with gaps", "[matmul_quantized]") {
   sy::test::skip_without_variants<ops::matmul_quantized>();
-  for (const weight_format format : {weight_format::q8_0, weight_format::q4_0, weight_format::q4_1,
-                                     weight_format::q4_k, weight_format::q6_k}) {
+  for (const weight_format format : formats().subspan(plain_formats)) {
     for (const bool int8_activations : {false, true}) {
       const std::int64_t rows = 11;
       const std::int64_t in = 512;
@@ -118,7 +126,7 @@ TEST_CASE("products of rows with gaps", "[matmul_quantized]") {
       tensor x = tensor::random(dtype::f16, rows * (in + gap), 1);
       tensor out = tensor::poisoned(dtype::f32, rows * (outputs + gap), 1);
       tensor bias = tensor::random(dtype::f32, outputs);
-      const strided_weights weights{format, outputs, in, 2 * up_to(3)};
+      const strided_weights weights{format, outputs, in, ops::block_alignment(format) * (2 * up_to(3) - 1)};
       const auto call = [&](side at) {
         return ops::matmul_quantized::call(
             x.view(at, {rows, in}, {in + gap, 1}), weights.view(at, format, outputs, in),
@@ -183,7 +191,7 @@ TEST_CASE("a NaN among activations reaches every output of its row, and no other
 
 TEST_CASE("rows of a table of every variant", "[embedding]") {
   sy::test::skip_without_variants<ops::embedding>();
-  for (const weight_format format : formats) {
+  for (const weight_format format : formats()) {
     for (const dtype type : types) {
       // Kernels that read whole vectors take multiples of one.
       for (const std::int64_t columns : {up_to(300), 64 * up_to(5)}) {

@@ -98,8 +98,9 @@ struct embedding {
     const std::int64_t aligned = a.alignment();
     if (aligned == 0) return "table, ids and out must not be null";
     if (aligned < size_of(a.dtype)) return "out must be aligned to its element size";
-    if (a.table_alignment() < (a.weights == weight_format::f32 ? 4 : 2))
-      return "table and table_row_bytes must be multiples of 2, of 4 for f32";
+    if (a.table_alignment() < block_alignment(a.weights)) {
+      return "table and table_row_bytes must be multiples of " + std::to_string(block_alignment(a.weights));
+    }
     return {};
   }
 

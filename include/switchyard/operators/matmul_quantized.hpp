@@ -133,8 +133,8 @@ struct matmul_quantized {
     if (alignment_of_strided(a.dtype, many * a.x_stride_row, 0, a.x) < size_of(a.dtype) ||
         alignment_of_strided(a.out_dtype, many * a.out_stride_row, 0, a.out) < size_of(a.out_dtype))
       return "x and out must be aligned to their element size";
-    if (weights_aligned < (a.weights == weight_format::f32 ? 4 : 2))
-      return "w and w_row_bytes must be multiples of 2, of 4 for f32";
+    if (weights_aligned < block_alignment(a.weights))
+      return "w and w_row_bytes must be multiples of " + std::to_string(block_alignment(a.weights));
     return {};
   }
 

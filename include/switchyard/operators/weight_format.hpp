@@ -1,16 +1,27 @@
 // SPDX-License-Identifier: MIT
 // How the weights of a matrix are stored: plain, or in the blocks of quantised integers that GGUF files hold.
 //
-// A row is a sequence of blocks, each of `block_elements` weights in `block_bytes` bytes. d and m are f16:
+// A row is a sequence of blocks, each of `block_elements` weights in `block_bytes` bytes. d and m are f16, q
+// is a weight's integer:
 //
 //   q8_0   32 weights: d, 32 x i8                      w = d q
 //   q4_0   32 weights: d, 16 bytes                     w = d (q - 8)
 //   q4_1   32 weights: d, m, 16 bytes                  w = d q + m
-//          byte i holds weight i in its low four bits and weight i + 16 in its high ones
+//   q5_0   32 weights: d, 4 bytes, 16 bytes            w = d (q - 16)
+//   q5_1   32 weights: d, m, 4 bytes, 16 bytes         w = d q + m
+//   iq4_nl 32 weights: d, 16 bytes                     w = d iq4_nl_values[q]
+//   mxfp4  32 weights: e of eight bits, 16 bytes       w = 2^(e - 127) q, with q in e2m1
+//          byte i of the 16 holds weight i in its low four bits and weight i + 16 in its high ones; bit i of
+//          the 4 is the fifth of weight i. e = 255, NaN in the OCP specification, is an exponent as any, as
+//          in ggml
 //   q4_k   256 weights: d, m, 12 bytes, 128 bytes      w = d s q - m t, with s and t of six bits for each 32
+//   q5_k   256 weights: d, m, 12 bytes, 32 + 128 bytes w = d s q - m t, as q4_k. Bit g of byte i of the 32 is
+//   the
+//          fifth of weight 32 g + i
 //   q6_k   256 weights: 128 + 64 bytes, 16 x i8, d     w = d s (q - 32), with s of eight bits for each 16
 //
-// Sources: the GGUF specification and ggml's block structures, which are the file format.
+// Sources: the GGUF specification and ggml's block structures, which are the file format; OCP Microscaling
+// Formats (MX) Specification 1.0.
 #pragma once
 
 #include <array>
@@ -34,7 +45,12 @@ enum class weight_format : std::int32_t {
   q4_0 = 4,
   q4_1 = 5,
   q4_k = 6,
-  q6_k = 7
+  q6_k = 7,
+  q5_k = 8,
+  iq4_nl = 9,
+  mxfp4 = 10,
+  q5_0 = 11,
+  q5_1 = 12
 };
 
 namespace formats {
@@ -43,8 +59,23 @@ struct weight_block {
   std::int64_t elements;
   std::int64_t bytes;
 };
-inline constexpr std::array<weight_block, 8> weight_blocks{
-    {{1, 4}, {1, 2}, {1, 2}, {32, 34}, {32, 18}, {32, 20}, {256, 144}, {256, 210}}};
+inline constexpr std::array<weight_block, 13> weight_blocks{{{1, 4},
+                                                             {1, 2},
+                                                             {1, 2},
+                                                             {32, 34},
+                                                             {32, 18},
+                                                             {32, 20},
+                                                             {256, 144},
+                                                             {256, 210},
+                                                             {256, 176},
+                                                             {32, 18},
+                                                             {32, 17},
+                                                             {32, 22},
+                                                             {32, 24}}};
+
+/// What the four bits of an iq4_nl weight stand for.
+inline constexpr std::array<std::int8_t, 16> iq4_nl_values{-127, -104, -83, -65, -49, -35, -22, -10,
+                                                           1,    13,   25,  38,  53,  69,  89,  113};
 
 }  // namespace formats
 
@@ -59,6 +90,10 @@ inline constexpr std::array<weight_block, 8> weight_blocks{
 /// Bytes of one block.
 [[nodiscard]] constexpr std::int64_t block_bytes(weight_format format) noexcept {
   return formats::weight_blocks[static_cast<std::uint32_t>(format)].bytes;
+}
+/// What divides the address of every block, and so of every row.
+[[nodiscard]] constexpr std::int64_t block_alignment(weight_format format) noexcept {
+  return format == weight_format::f32 ? 4 : format == weight_format::mxfp4 ? 1 : 2;
 }
 /// Bytes of a row of `columns` weights, which must be a multiple of the block's; negative where 64 bits do
 /// not hold them.
@@ -82,8 +117,8 @@ struct weight_matrix {
 }  // namespace operators
 
 template <>
-inline constexpr std::array<std::string_view, 8> enumerator_names<operators::weight_format>{
-    "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k"};
+inline constexpr std::array<std::string_view, 13> enumerator_names<operators::weight_format>{
+    "f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q4_k", "q6_k", "q5_k", "iq4_nl", "mxfp4", "q5_0", "q5_1"};
 
 }  // namespace v0
 }  // namespace switchyard

@@ -65,8 +65,13 @@ TEST_CASE("formats of weights have the blocks of their files") {
   STATIC_REQUIRE(row_bytes(weight_format::q4_1, 64) == 40);
   STATIC_REQUIRE(row_bytes(weight_format::q4_k, 512) == 288);
   STATIC_REQUIRE(row_bytes(weight_format::q6_k, 512) == 420);
+  STATIC_REQUIRE(row_bytes(weight_format::q5_k, 512) == 352);
+  STATIC_REQUIRE(row_bytes(weight_format::iq4_nl, 64) == 36);
+  STATIC_REQUIRE(row_bytes(weight_format::mxfp4, 96) == 51);
+  STATIC_REQUIRE(row_bytes(weight_format::q5_0, 64) == 44);
+  STATIC_REQUIRE(row_bytes(weight_format::q5_1, 64) == 48);
   STATIC_REQUIRE(is_weight_format(weight_format::q6_k));
-  STATIC_REQUIRE_FALSE(is_weight_format(static_cast<weight_format>(8)));
+  STATIC_REQUIRE_FALSE(is_weight_format(static_cast<weight_format>(13)));
   CHECK(weight_matrix{nullptr, weight_format::q8_0, 2, 64}.stride() == 68);
   CHECK(weight_matrix{nullptr, weight_format::q8_0, 2, 64, 100}.stride() == 100);
 }
@@ -114,7 +119,7 @@ TEST_CASE("a product refuses illegal calls in words") {
   CHECK(has(check([](auto& a) { a.in_features = 48; }), "multiple of 32, the block of q4_1, not 48"));
   CHECK(has(check([](auto& a) { a.dtype = dtype::f64; }), "dtype and out_dtype must be"));
   CHECK(has(check([](auto& a) { a.out_dtype = dtype::i8; }), "dtype and out_dtype must be"));
-  CHECK(has(check([](auto& a) { a.weights = static_cast<weight_format>(8); }), "no weight_format"));
+  CHECK(has(check([](auto& a) { a.weights = static_cast<weight_format>(13); }), "no weight_format"));
   CHECK(has(check([](auto& a) { a.x_stride_row = unset; }), "x_stride_row"));
   CHECK(has(check([](auto& a) { a.out_stride_row = unset; }), "out_stride_row"));
   CHECK(has(check([](auto& a) { a.w_row_bytes = unset; }), "w_row_bytes"));
@@ -122,6 +127,10 @@ TEST_CASE("a product refuses illegal calls in words") {
   CHECK(has(check([](auto& a) { a.x = nullptr; }), "must not be null"));
   CHECK(has(check([](auto& a) { a.out = nullptr; }), "must not be null"));
   CHECK(has(check([](auto& a) { a.w_row_bytes = 41; }), "multiples of 2"));
+  CHECK(check([](auto& a) {
+          a.weights = weight_format::mxfp4;
+          a.w_row_bytes = 51;
+        }).empty());
   CHECK(has(check([](auto& a) { a.out = engine_calls::call_memory.data() + 2; }),
             "aligned to their element size"));
   CHECK(check([](auto& a) { a.x = engine_calls::call_memory.data() + 2; }).empty());  // aligned for f16

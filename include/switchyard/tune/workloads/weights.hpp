@@ -24,6 +24,7 @@ struct block_factors {
   std::int64_t first;
   std::int64_t count;
   double largest;
+  double middle = 0;  ///< the second factor in steps: half of the integers' range, negative where it is added
 };
 [[nodiscard]] inline block_factors factors_of(operators::weight_format format) {
   using operators::weight_format;
@@ -33,12 +34,20 @@ struct block_factors {
     case weight_format::q4_0:
       return {0, 1, 1.0 / 8};
     case weight_format::q4_1:
-      return {0, 2, 1.0 / 16};
+      return {0, 2, 1.0 / 16, -8};
     case weight_format::q4_k:
-      return {0, 2, 1.0 / (63 * 16)};
+      return {0, 2, 1.0 / (63 * 16), 8};
+    case weight_format::q5_k:
+      return {0, 2, 1.0 / (63 * 32), 16};
     case weight_format::q6_k:
       return {208, 1, 1.0 / (128 * 32)};
-    default:
+    case weight_format::iq4_nl:
+      return {0, 1, 1.0 / 128};
+    case weight_format::q5_0:
+      return {0, 1, 1.0 / 16};
+    case weight_format::q5_1:
+      return {0, 2, 1.0 / 32, -16};
+    default:  // mxfp4's factor is no f16
       return {0, 0, 0};
   }
 }
@@ -61,11 +70,11 @@ struct block_factors {
   std::uniform_real_distribution<double> part{0.1, 1.0};
   for (std::size_t at = 0; at < out.size(); at += static_cast<std::size_t>(bytes)) {
     for (std::int64_t i = 0; i < factors.count; ++i) {
-      // The second factor of Q4_1 is added, that of Q4_K subtracted: half of the integers' range.
-      const double middle = format == operators::weight_format::q4_1 ? -8 : 8;
-      const std::uint16_t bits = f16_from(part(generator) * factors.largest * (i == 1 ? middle : 1));
+      const std::uint16_t bits = f16_from(part(generator) * factors.largest * (i == 1 ? factors.middle : 1));
       std::memcpy(out.data() + at + factors.first + 2 * i, &bits, sizeof bits);
     }
+    // Up to 6 times 2^-3.
+    if (format == operators::weight_format::mxfp4) out[at] = static_cast<std::byte>(120 + generator() % 5);
   }
   return out;
 }
