@@ -7,6 +7,10 @@ namespace switchyard_ggml {
 
 namespace ops = switchyard::operators;
 
+bool calls::is_host() const noexcept {
+  return with_.is_host();
+}
+
 template <class Operator>
 bool calls::make(const typename Operator::arguments& call) {
   if (is_asking()) return with_.of<Operator>().serves(call);
@@ -25,5 +29,6 @@ template bool calls::make<ops::gated_activation>(const ops::gated_activation::ar
 template bool calls::make<elements>(const elements::arguments&);
 template bool calls::make<set_rows>(const set_rows::arguments&);
 template bool calls::make<rope_table>(const rope_table::arguments&);
+template bool calls::make<unpack_rows>(const unpack_rows::arguments&);
 
 }  // namespace switchyard_ggml

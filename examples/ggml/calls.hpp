@@ -39,6 +39,9 @@ class calls {
 
   [[nodiscard]] bool is_asking() const noexcept { return passing_ == nullptr; }
 
+  /// Whether the device is the CPU, where a node's calls have ended when the next one is made.
+  [[nodiscard]] bool is_host() const noexcept;
+
   /// Makes a call; false where none serves it, or where it is illegal. Throws switchyard::error where it
   /// cannot be computed. Defined in calls.cpp, for the operators of operators.hpp.
   template <class Operator>

@@ -9,6 +9,8 @@
 namespace switchyard_ggml {
 
 [[nodiscard]] bool make_product(calls& with, const ggml_tensor* node);
+/// MUL_MAT_ID: products with the matrices of the experts that tokens are routed to.
+[[nodiscard]] bool make_expert_products(calls& with, const ggml_tensor* node);
 [[nodiscard]] bool make_get_rows(calls& with, const ggml_tensor* node);
 [[nodiscard]] bool make_set_rows(calls& with, const ggml_tensor* node);
 /// RMS_NORM and NORM.

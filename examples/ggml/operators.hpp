@@ -23,6 +23,7 @@
 #include "kernels/elements.hpp"
 #include "kernels/rope_table.hpp"
 #include "kernels/set_rows.hpp"
+#include "kernels/unpack_rows.hpp"
 
 namespace switchyard_ggml {
 
@@ -72,7 +73,11 @@ class operators {
              make<switchyard::operators::gated_activation>(catalog, device),
              make<elements>(catalog, device),
              make<set_rows>(catalog, device),
-             make<rope_table>(catalog, device)} {}
+             make<rope_table>(catalog, device),
+             make<unpack_rows>(catalog, device)},
+        is_host_{device.properties().backend == "host"} {}
+
+  [[nodiscard]] bool is_host() const noexcept { return is_host_; }
 
   template <class Operator>
   [[nodiscard]] served_operator<Operator>& of() {
@@ -95,8 +100,9 @@ class operators {
   each<switchyard::operators::matmul_quantized, switchyard::operators::embedding,
        switchyard::operators::rms_norm, switchyard::operators::layer_norm, switchyard::operators::rotary,
        switchyard::operators::attention_forward, switchyard::operators::softmax,
-       switchyard::operators::gated_activation, elements, set_rows, rope_table>
+       switchyard::operators::gated_activation, elements, set_rows, rope_table, unpack_rows>
       all_;
+  bool is_host_;
 };
 
 }  // namespace switchyard_ggml

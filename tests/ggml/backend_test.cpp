@@ -20,68 +20,18 @@
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
+#include "loaded_backend.hpp"
 #include "tests/catch.hpp"
 #include "tests/environment.hpp"
 
+using switchyard::test::backend_pointer;
+using switchyard::test::buffer_pointer;
+using switchyard::test::captured_log;
+using switchyard::test::context_pointer;
+using switchyard::test::loaded;
+using switchyard::test::make_context;
+
 namespace {
-
-/// What ggml and the backend log while the object lives.
-class captured_log {
- public:
-  captured_log() { ggml_log_set(&captured_log::add, this); }
-  captured_log(const captured_log&) = delete;
-  captured_log& operator=(const captured_log&) = delete;
-  ~captured_log() { ggml_log_set(nullptr, nullptr); }
-
-  /// Lines of the backend.
-  [[nodiscard]] std::vector<std::string> lines() const {
-    std::vector<std::string> out;
-    for (const std::string& each : all_) {
-      if (each.starts_with("switchyard: ")) out.push_back(each);
-    }
-    return out;
-  }
-
- private:
-  static void add(ggml_log_level /*level*/, const char* text, void* to) {
-    static_cast<captured_log*>(to)->all_.emplace_back(text);
-  }
-  std::vector<std::string> all_;
-};
-
-/// The backend from a file, unloaded with the object.
-class loaded {
- public:
-  explicit loaded(const std::string& path = SWITCHYARD_GGML_BACKEND)
-      : registry_{ggml_backend_load(path.c_str())} {
-    REQUIRE(registry_ != nullptr);
-  }
-  loaded(const loaded&) = delete;
-  loaded& operator=(const loaded&) = delete;
-  ~loaded() { ggml_backend_unload(registry_); }
-
-  [[nodiscard]] std::size_t devices() const { return ggml_backend_reg_dev_count(registry_); }
-  [[nodiscard]] ggml_backend_dev_t cpu() const {
-    REQUIRE(devices() > 0);
-    return ggml_backend_reg_dev_get(registry_, devices() - 1);
-  }
-
- private:
-  ggml_backend_reg_t registry_;
-};
-
-struct context_deleter {
-  void operator()(ggml_context* of) const { ggml_free(of); }
-  void operator()(ggml_backend* of) const { ggml_backend_free(of); }
-  void operator()(ggml_backend_buffer* of) const { ggml_backend_buffer_free(of); }
-};
-using context_pointer = std::unique_ptr<ggml_context, context_deleter>;
-using backend_pointer = std::unique_ptr<ggml_backend, context_deleter>;
-using buffer_pointer = std::unique_ptr<ggml_backend_buffer, context_deleter>;
-
-[[nodiscard]] context_pointer make_context() {
-  return context_pointer{ggml_init({ggml_tensor_overhead() * 64 + ggml_graph_overhead(), nullptr, true})};
-}
 
 /// rms_norm(w x), on a backend of its own, against double precision.
 class small_graph {
@@ -191,11 +141,12 @@ TEST_CASE("what has no kernel is declined", "[ggml]") {
                         ggml_new_tensor_2d(context.get(), GGML_TYPE_F32, 256, 8));
   };
   for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0,
-                               GGML_TYPE_Q4_1, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K}) {
+                               GGML_TYPE_Q4_1, GGML_TYPE_Q4_K, GGML_TYPE_Q6_K, GGML_TYPE_Q5_K,
+                               GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4, GGML_TYPE_Q5_0, GGML_TYPE_Q5_1}) {
     CAPTURE(ggml_type_name(type));
     CHECK(ggml_backend_dev_supports_op(library.cpu(), product(type)));
   }
-  for (const ggml_type type : {GGML_TYPE_Q5_0, GGML_TYPE_Q2_K, GGML_TYPE_IQ4_NL, GGML_TYPE_MXFP4}) {
+  for (const ggml_type type : {GGML_TYPE_Q2_K, GGML_TYPE_Q3_K, GGML_TYPE_IQ4_XS, GGML_TYPE_TQ1_0}) {
     CAPTURE(ggml_type_name(type));
     CHECK(!ggml_backend_dev_supports_op(library.cpu(), product(type)));
   }

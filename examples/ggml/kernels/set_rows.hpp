@@ -3,7 +3,8 @@
 //
 //   out[ids[i, j mod, k mod], j, k] = x[i, j, k]
 //
-// Rows are contiguous; strides are in bytes.
+// Rows are contiguous; strides are in bytes. A block of q8_0 has the scale largest / 127, and integers
+// rounded to nearest, halves away from zero.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
+#include <switchyard/operators/weight_format.hpp>
 
 namespace switchyard_ggml {
 
@@ -33,7 +35,7 @@ struct set_rows {
     std::int64_t out_stride[3] = {};      // NOLINT(modernize-avoid-c-arrays)
     switchyard::dtype x_dtype = switchyard::dtype::f32;
     switchyard::dtype ids_dtype = switchyard::dtype::i64;
-    switchyard::dtype out_dtype = switchyard::dtype::f32;
+    switchyard::operators::weight_format out_format = switchyard::operators::weight_format::f32;
 
     [[nodiscard]] std::int64_t rows() const noexcept { return extent[0] * extent[1] * extent[2]; }
     [[nodiscard]] bool complete() const noexcept { return x != nullptr && ids != nullptr && out != nullptr; }
@@ -57,22 +59,24 @@ struct set_rows {
       switchyard::fields<&arguments::x, &arguments::ids, &arguments::out, &arguments::columns,
                          &arguments::out_rows, &arguments::extent, &arguments::ids_extent,
                          &arguments::x_stride, &arguments::ids_stride, &arguments::out_stride,
-                         &arguments::x_dtype, &arguments::ids_dtype, &arguments::out_dtype>;
+                         &arguments::x_dtype, &arguments::ids_dtype, &arguments::out_format>;
 
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::x_dtype>(), switchyard::type_axis<&arguments::ids_dtype>(),
-      switchyard::type_axis<&arguments::out_dtype>(), switchyard::type_axis<&arguments::complete>(),
+      switchyard::type_axis<&arguments::out_format>(), switchyard::type_axis<&arguments::complete>(),
       switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
 
   [[nodiscard]] static std::string check(const arguments& a) {
-    const auto is_real = [](switchyard::dtype type) {
-      return type == switchyard::dtype::f32 || type == switchyard::dtype::f16 ||
-             type == switchyard::dtype::bf16;
-    };
+    using switchyard::dtype;
+    using switchyard::operators::weight_format;
     if (!a.complete()) return "x, ids and out must not be null";
-    if (a.ids_dtype != switchyard::dtype::i32 && a.ids_dtype != switchyard::dtype::i64)
-      return "ids must be i32 or i64";
-    if (!is_real(a.x_dtype) || !is_real(a.out_dtype)) return "x and out must be f32, f16 or bf16";
+    if (a.ids_dtype != dtype::i32 && a.ids_dtype != dtype::i64) return "ids must be i32 or i64";
+    if (a.x_dtype != dtype::f32 && a.x_dtype != dtype::f16 && a.x_dtype != dtype::bf16)
+      return "x must be f32, f16 or bf16";
+    if (a.out_format != weight_format::f32 && a.out_format != weight_format::f16 &&
+        a.out_format != weight_format::bf16 && a.out_format != weight_format::q8_0)
+      return "out must be f32, f16, bf16 or q8_0";
+    if (a.columns % block_elements(a.out_format) != 0) return "rows of q8_0 must be multiples of 32";
     return {};
   }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include <array>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 #include <switchyard/operators/attention_forward.hpp>
 
+#include "../kernels/unpack_rows.hpp"
 #include "../operations.hpp"
 #include "elements_call.hpp"
 
@@ -25,6 +26,10 @@ namespace {
           {of.stride[3] / bytes, of.stride[tokens] / bytes, of.stride[heads] / bytes, 1}};
 }
 
+[[nodiscard]] bool is_element_aligned(const ggml_tensor* of) {
+  return element_strides(of).has_value();
+}
+
 [[nodiscard]] std::int64_t bytes_of(const element_view& of) {
   return of.extent[0] * of.extent[1] * of.extent[2] * of.extent[3] * sy::size_of(of.type);
 }
@@ -35,6 +40,30 @@ namespace {
   element_view out = dense_view(nullptr, type, of);
   out.data = with.scratch(bytes_of(out));
   if (!with.make<elements>(element_call(element_function::copy, of, nullptr, out))) return std::nullopt;
+  return out;
+}
+
+/// Keys or values as they are, or those of a quantised cache in f16; none where they are neither.
+[[nodiscard]] std::optional<element_view> unpacked(calls& with, const ggml_tensor* of) {
+  if (dtype_of(of)) return is_element_aligned(of) ? std::optional{view_of(with, of)} : std::nullopt;
+  const auto format = format_of(of);
+  if (!format || of->nb[0] != ggml_type_size(of->type)) return std::nullopt;
+  element_view out;
+  std::copy_n(&of->ne[0], 4, &out.extent[0]);
+  out = dense_view(nullptr, sy::dtype::f16, out);
+  out.data = with.scratch(bytes_of(out));
+  unpack_rows::arguments call;
+  call.x = with.address(of);
+  call.out = out.data;
+  call.columns = of->ne[0];
+  for (int d = 0; d < 3; ++d) {
+    call.extent[d] = of->ne[d + 1];
+    call.x_stride[d] = static_cast<std::int64_t>(of->nb[d + 1]);
+    call.out_stride[d] = out.stride[d + 1];
+  }
+  call.format = *format;
+  call.out_dtype = out.type;
+  if (!with.make<unpack_rows>(call)) return std::nullopt;
   return out;
 }
 
@@ -56,35 +85,34 @@ namespace {
   return out;
 }
 
-[[nodiscard]] bool is_element_aligned(const ggml_tensor* of) {
-  return element_strides(of).has_value();
-}
-
 }  // namespace
 
-/// In the type of keys and values: queries and results are converted where theirs is another.
+/// In the type of keys and values, which is f16 where they are quantised: queries and results are converted
+/// where theirs is another.
 bool make_attention(calls& with, const ggml_tensor* node) {
   const ggml_tensor* const q = node->src[0];
   const ggml_tensor* const k = node->src[1];
   const ggml_tensor* const v = node->src[2];
   const ggml_tensor* const mask = node->src[3];
   const ggml_tensor* const sinks = node->src[4];
-  const auto type = dtype_of(k);
-  if (!type || k->type != v->type || !dtype_of(q) || !dtype_of(node)) return false;
-  for (const ggml_tensor* each : {q, k, v, node}) {
-    if (!is_element_aligned(each)) return false;
+  for (const ggml_tensor* each : {q, node}) {
+    if (!dtype_of(each) || !is_element_aligned(each)) return false;
   }
   if (mask != nullptr) {
     if (!is_element_aligned(mask) || mask->ne[0] != k->ne[1]) return false;
     if (mask->ne[2] != 1 && mask->ne[2] != q->ne[2]) return false;
     if (mask->ne[3] != 1 && mask->ne[3] != q->ne[3]) return false;
   }
-  const auto queries = converted(with, view_of(with, q), *type);
+  const auto keys = unpacked(with, k);
+  const auto values = keys ? unpacked(with, v) : std::nullopt;
+  if (!values || keys->type != values->type) return false;
+  const sy::dtype type = keys->type;
+  const auto queries = converted(with, view_of(with, q), type);
   if (!queries) return false;
   const element_view out = view_of(with, node);
   element_view result = out;
-  if (out.type != *type) {
-    result = dense_view(nullptr, *type, out);
+  if (out.type != type) {
+    result = dense_view(nullptr, type, out);
     result.data = with.scratch(bytes_of(result));
   }
   attention_forward::options options;
@@ -94,7 +122,7 @@ bool make_attention(calls& with, const ggml_tensor* node) {
     options.sinks = sy::const_tensor{with.address(sinks), sy::dtype::f32, {sinks->ne[0]}};
   }
   if (mask != nullptr) {
-    const auto bias = bias_of(with, node, *type);
+    const auto bias = bias_of(with, node, type);
     if (!bias) return false;
     const std::int64_t bytes = sy::size_of(bias->type);
     options.bias =
@@ -103,11 +131,11 @@ bool make_attention(calls& with, const ggml_tensor* node) {
                          {bias->extent[3], bias->extent[2], bias->extent[1], bias->extent[0]},
                          {bias->stride[3] / bytes, bias->stride[2] / bytes, bias->stride[1] / bytes, 1}};
   }
-  if (!with.make<attention_forward>(attention_forward::call(
-          attention_view(*queries, 1, 2), attention_view(view_of(with, k), 1, 2),
-          attention_view(view_of(with, v), 1, 2), attention_view(result, 2, 1), options)))
+  if (!with.make<attention_forward>(
+          attention_forward::call(attention_view(*queries, 1, 2), attention_view(*keys, 1, 2),
+                                  attention_view(*values, 1, 2), attention_view(result, 2, 1), options)))
     return false;
-  if (out.type == *type) return true;
+  if (out.type == type) return true;
   return with.make<elements>(element_call(element_function::copy, result, nullptr, out));
 }
 

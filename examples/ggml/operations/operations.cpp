@@ -13,6 +13,8 @@ bool make_calls(calls& with, const ggml_tensor* node) {
       return true;
     case GGML_OP_MUL_MAT:
       return make_product(with, node);
+    case GGML_OP_MUL_MAT_ID:
+      return make_expert_products(with, node);
     case GGML_OP_GET_ROWS:
       return make_get_rows(with, node);
     case GGML_OP_SET_ROWS:

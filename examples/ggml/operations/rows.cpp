@@ -41,7 +41,7 @@ bool make_set_rows(calls& with, const ggml_tensor* node) {
   const ggml_tensor* const x = node->src[0];
   const ggml_tensor* const ids = node->src[1];
   const auto from = dtype_of(x);
-  const auto to = dtype_of(node);
+  const auto to = format_of(node);
   const auto numbers = dtype_of(ids);
   if (!from || !to || !numbers) return false;
   if (x->nb[0] != ggml_type_size(x->type) || node->nb[0] != ggml_type_size(node->type)) return false;
@@ -61,7 +61,7 @@ bool make_set_rows(calls& with, const ggml_tensor* node) {
   call.ids_extent[1] = ids->ne[2];
   call.x_dtype = *from;
   call.ids_dtype = *numbers;
-  call.out_dtype = *to;
+  call.out_format = *to;
   return with.make<set_rows>(call);
 }
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The backend in tests: loaded from its file, with what it logs, and ggml's objects with owners.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "tests/catch.hpp"
+
+namespace switchyard::test {
+
+/// What ggml and the backend log while the object lives.
+class captured_log {
+ public:
+  captured_log() { ggml_log_set(&captured_log::add, this); }
+  captured_log(const captured_log&) = delete;
+  captured_log& operator=(const captured_log&) = delete;
+  ~captured_log() { ggml_log_set(nullptr, nullptr); }
+
+  /// Lines of the backend.
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::vector<std::string> out;
+    for (const std::string& each : all_) {
+      if (each.starts_with("switchyard: ")) out.push_back(each);
+    }
+    return out;
+  }
+
+ private:
+  static void add(ggml_log_level /*level*/, const char* text, void* to) {
+    static_cast<captured_log*>(to)->all_.emplace_back(text);
+  }
+  std::vector<std::string> all_;
+};
+
+/// The backend from a file, unloaded with the object.
+class loaded {
+ public:
+  explicit loaded(const std::string& path = SWITCHYARD_GGML_BACKEND)
+      : registry_{ggml_backend_load(path.c_str())} {
+    REQUIRE(registry_ != nullptr);
+  }
+  loaded(const loaded&) = delete;
+  loaded& operator=(const loaded&) = delete;
+  ~loaded() { ggml_backend_unload(registry_); }
+
+  [[nodiscard]] std::size_t devices() const { return ggml_backend_reg_dev_count(registry_); }
+  [[nodiscard]] ggml_backend_dev_t cpu() const {
+    REQUIRE(devices() > 0);
+    return ggml_backend_reg_dev_get(registry_, devices() - 1);
+  }
+
+ private:
+  ggml_backend_reg_t registry_;
+};
+
+struct context_deleter {
+  void operator()(ggml_context* of) const { ggml_free(of); }
+  void operator()(ggml_backend* of) const { ggml_backend_free(of); }
+  void operator()(ggml_backend_buffer* of) const { ggml_backend_buffer_free(of); }
+};
+using context_pointer = std::unique_ptr<ggml_context, context_deleter>;
+using backend_pointer = std::unique_ptr<ggml_backend, context_deleter>;
+using buffer_pointer = std::unique_ptr<ggml_backend_buffer, context_deleter>;
+
+[[nodiscard]] inline context_pointer make_context() {
+  return context_pointer{ggml_init({ggml_tensor_overhead() * 64 + ggml_graph_overhead(), nullptr, true})};
+}
+
+}  // namespace switchyard::test
