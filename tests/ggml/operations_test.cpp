@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ggml-alloc.h"
@@ -219,7 +220,7 @@ TEST_CASE("attention reads quantised caches", "[ggml]") {
     ggml_tensor* const all = ggml_new_tensor_3d(graph.context(), type, dim, heads_kv, keys);
     return std::pair{all, ggml_permute(graph.context(), all, 0, 2, 1, 3)};
   };
-  for (const auto [type_k, type_v] :
+  for (const auto& [type_k, type_v] :
        {std::pair{GGML_TYPE_Q8_0, GGML_TYPE_Q8_0}, std::pair{GGML_TYPE_Q4_0, GGML_TYPE_Q8_0},
         std::pair{GGML_TYPE_IQ4_NL, GGML_TYPE_Q5_1}}) {
     CAPTURE(ggml_type_name(type_k), ggml_type_name(type_v));
