@@ -17,6 +17,26 @@ namespace ops = switchyard::operators;
 using op = ops::attention_decode;
 using options = op::options;
 
+/// Writes `out`, and `lse` where the call wants it.
+void compute(const invocation& call, op_options<op>& given, const Tensor& q, const Tensor& k, const Tensor& v,
+             const Tensor& out, const Tensor& lse) {
+  const Tensor q_in = with_dense_rows(q);
+  const Tensor k_in = with_dense_rows(k);
+  const Tensor v_in = with_dense_rows(v);
+  options with = given.bind(call);
+  if (given.wants<&options::lse>()) with.lse = call.view(lse, "lse");
+  const switchyard::tensor queries = view_heads(call, q_in, "q", false);
+  const switchyard::tensor result = view_heads(call, out, "out", false);
+  if (given.block_table.has_value()) {
+    const ops::paged cache{view_pages(call, k_in, "k"), view_pages(call, v_in, "v"),
+                           call.view(*given.block_table, "block_table"), std::exchange(with.seqused_k, {})};
+    call.run<op>(op::call(queries, cache, result, with));
+  } else {
+    call.run<op>(op::call(queries, view_heads(call, k_in, "k", false), view_heads(call, v_in, "v", false),
+                          result, with));
+  }
+}
+
 std::tuple<Tensor, Tensor> attention_decode(op_options<op>& given, const Tensor& q, const Tensor& k,
                                             const Tensor& v) {
   const invocation call{"attention_decode", q};
@@ -29,25 +49,23 @@ std::tuple<Tensor, Tensor> attention_decode(op_options<op>& given, const Tensor&
       lse = lse_without_values(lse, k, [&] { return std::get<1>(attention_decode(given, q, k, k)); });
     return {out, lse};
   }
-  const Tensor q_in = with_dense_rows(q);
-  const Tensor k_in = with_dense_rows(k);
-  const Tensor v_in = with_dense_rows(v);
-  options with = given.bind(call);
-  if (with_lse) with.lse = call.view(lse, "lse");
-  const switchyard::tensor queries = view_heads(call, q_in, "q", false);
-  const switchyard::tensor result = view_heads(call, out, "out", false);
-  if (given.block_table.has_value()) {
-    const ops::paged cache{view_pages(call, k_in, "k"), view_pages(call, v_in, "v"),
-                           call.view(*given.block_table, "block_table"), std::exchange(with.seqused_k, {})};
-    call.run<op>(op::call(queries, cache, result, with));
-  } else {
-    call.run<op>(op::call(queries, view_heads(call, k_in, "k", false), view_heads(call, v_in, "v", false),
-                          result, with));
-  }
+  compute(call, given, q, k, v, out, lse);
   return {out, lse};
 }
 
+/// The same into a tensor of the caller's.
+std::tuple<Tensor> attention_decode_into(op_options<op>& given, const Tensor& q, const Tensor& k,
+                                         const Tensor& v, const Tensor& into) {
+  const invocation call{"attention_decode_into", q};
+  require_ranks(call, q, false, k, v, false);
+  require_result(call, into, q, v);
+  const Tensor lse = given.wants<&options::lse>() ? empty_lse(call, q, false) : nothing();
+  if (into.numel() != 0) compute(call, given, q, k, v, into, lse);
+  return {lse};
+}
+
 SWITCHYARD_TORCH_KERNEL(attention_decode, &op_kernel<op, &attention_decode>::run)
+SWITCHYARD_TORCH_KERNEL(attention_decode_into, &op_kernel<op, &attention_decode_into>::run)
 
 }  // namespace
 

@@ -10,7 +10,7 @@ from . import _fake  # noqa: F401 (registers fake kernels)
 from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
 from ._block_mask import BlockMaskLists, prepare_block_mask
 from ._explain import explain, generation, prepare, reload
-from ._rotary import rotary
+from ._rotary import rotary, rotary_cache
 from ._rows import gated_activation, layer_norm, rms_norm, softmax
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "reload",
     "rms_norm",
     "rotary",
+    "rotary_cache",
     "softmax",
 ]

@@ -74,6 +74,11 @@ def _(of):
     return _heads(of.q, of.v.shape[-1], packed), _lse(of.q, packed) if of.with_lse else None
 
 
+@_register("attention_forward_into")
+def _(of):
+    return _lse(of.q, of.cu_seqlens_q is not None) if of.with_lse else None
+
+
 @_register("attention_backward")
 def _(of):
     packed_k = of.cu_seqlens_k is not None
@@ -90,6 +95,11 @@ def _(of):
     return _heads(of.q, of.v.shape[-1], False), _lse(of.q, False) if of.with_lse else None
 
 
+@_register("attention_decode_into")
+def _(of):
+    return _lse(of.q, False) if of.with_lse else None
+
+
 @_register("attention_dropout_mask")
 def _(of):
     return of.state.new_empty((of.batch, of.heads, of.seqlen_q, of.seqlen_k), dtype=torch.float32)
@@ -99,6 +109,11 @@ def _(of):
 def _(of):
     packed = of.cu_seqlens is not None
     return _heads(of.q, of.q.shape[-1], packed), None if of.k is None else _heads(of.k, of.k.shape[-1], packed)
+
+
+@_register("rotary_cache")
+def _(of):
+    return None
 
 
 def _norm(of, statistics: int):

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Rotary position embedding."""
+"""Rotary position embedding, alone and on the way into a paged cache."""
 
 import torch
 
 from . import _gradients
 from ._direct import caller, needs_gradient
 from ._options import number_of
-from ._types import indices
+from ._types import indices, wide
 
 STYLES = {"half": 0, "interleaved": 1}
 
 _rotary = caller("rotary", _gradients.rotary)
 _rotary_q = caller("rotary", _gradients.rotary, first=True)
+_rotary_cache = caller("rotary_cache")
 
 
 def rotary(
@@ -44,3 +45,35 @@ def rotary(
     return run(
         needs_gradient(q, k, cos, sin), q, k, cos, sin, indices(positions, torch.int64), indices(sequence_offsets),
         indices(cu_seqlens), longest, offset, rotary_dim, base, scaling, number_of("style", style, STYLES), inverse)  # fmt: skip
+
+
+def rotary_cache(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    *,
+    q_weight: torch.Tensor | None = None,
+    k_weight: torch.Tensor | None = None,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
+    epsilon: float = 1e-6,
+    style: str = "half",
+) -> None:
+    """Turns queries in place, and writes turned keys, and values, into a paged cache: for inference, without gradients.
+
+    q: [tokens, heads, head_dim], k and v: [tokens, heads_kv, head_dim], of one type; k_cache and v_cache: [pages,
+    page_size, heads_kv, head_dim] in f16, bf16 or float8_e4m3fn. Any strides but the innermost. cos and sin:
+    [positions, rotary_dim / 2], of which f32 is not converted. positions: i64 [tokens]; slots: i64 [tokens], token s % page_size of
+    page s / page_size, negative for tokens that are not cached. q_weight, k_weight: f32 [head_dim], with which each
+    head's queries or keys are RMS-normalised first. k_scale, v_scale: f32 [1] or [heads_kv], what is divided by.
+    """
+    _rotary_cache(
+        needs_gradient(q, k, v), q, k, v, k_cache, v_cache, wide(cos), wide(sin), indices(positions, torch.int64),
+        indices(slots, torch.int64), wide(q_weight), wide(k_weight), wide(k_scale), wide(v_scale), epsilon,
+        number_of("style", style, STYLES))  # fmt: skip
