@@ -27,6 +27,9 @@ def cases():
         out, lse = ops.attention_forward(q, k, v, mask=2, with_lse=True)
         _, h, rstd = ops.rms_norm(rows(), None, rows(), with_statistics=True)
         _, _, mean, deviation = ops.layer_norm(rows(), with_statistics=True)
+    token = [heads(5, 2, 16, grad=False, dtype=torch.bfloat16) for _ in range(2)]
+    cache = [torch.zeros(3, 4, 2, 16, dtype=torch.bfloat16) for _ in range(2)]
+    at = torch.tensor([1, 0, 4, 3, 2])
     angle = torch.randn(5, 8)
     weight = torch.randn(32, requires_grad=True)
     x = rows(False)
@@ -44,6 +47,12 @@ def cases():
             ((out, q.detach(), k.detach(), v.detach(), out, lse), {"mask": 2, "grad_lse": lse}),
         ],
         "attention_decode": [((*half,), {"seqused_k": used, "with_lse": True})],
+        "attention_forward_into": [
+            ((q.detach(), k.detach(), v.detach(), torch.zeros(2, 4, 5, 16)), {"mask": 2, "with_lse": True}),
+            ((q.detach(), k.detach(), v.detach(), torch.zeros(2, 4, 5, 16)), {"seqused_q": used}),
+        ],
+        "attention_decode_into": [((*half, torch.zeros_like(half[0])), {"seqused_k": used, "with_lse": True})],
+        "rotary_cache": [((heads(5, 4, 16, grad=False, dtype=torch.bfloat16), *token, *cache, angle.cos(), angle.sin(), at, at), {})],
         "attention_dropout_mask": [((torch.tensor([1, 2]), 2, 3, 4, 5, 0.5), {})],
         "rotary": [((q, heads(2, 2, 5, 16), angle.cos(), angle.sin()), {}), ((q,), {"style": 1, "rotary_dim": 8})],
         "rms_norm": [((rows(), weight, rows()), {"with_statistics": True}), ((rows(), None), {"with_statistics": True})],

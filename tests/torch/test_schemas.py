@@ -13,17 +13,24 @@ VALUES = ("Tensor? dropout_state=None, SymInt longest_q=-1, SymInt longest_k=-1,
 BLOCKS = ", ".join(f"Tensor? {name}=None" for name in (
     "kv_num_blocks", "kv_indices", "kv_bits", "full_kv_num_blocks", "full_kv_indices", "mask_bits", "q_num_blocks",
     "q_indices", "q_bits", "full_q_num_blocks", "full_q_indices"))  # fmt: skip
+FORWARD = (f"{SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
+           f"bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None, {BLOCKS}")  # fmt: skip
+DECODE = ("Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? seqused_k=None, "
+          "Tensor? block_table=None, int mask=2, int window_left=-1, float? scale=None, float soft_cap=0., "
+          "bool with_lse=False")  # fmt: skip
 OPS = {
-    "attention_forward": f"Tensor q, Tensor k, Tensor v, {SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
-                         f"bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None, {BLOCKS}",
+    "attention_forward": f"Tensor q, Tensor k, Tensor v, {FORWARD}",
+    "attention_forward_into": f"Tensor q, Tensor k, Tensor v, Tensor(a!) out, {FORWARD}",
     "attention_backward": f"Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {SCORES}{LENGTHS}{VALUES}"
                           f"bool deterministic=False, bool with_grad_bias=False, Tensor? grad_lse=None, {BLOCKS}",
-    "attention_decode": "Tensor q, Tensor k, Tensor v, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, "
-                        "Tensor? sinks=None, Tensor? seqused_k=None, Tensor? block_table=None, int mask=2, int window_left=-1, "
-                        "float? scale=None, float soft_cap=0., bool with_lse=False",
+    "attention_decode": f"Tensor q, Tensor k, Tensor v, {DECODE}",
+    "attention_decode_into": f"Tensor q, Tensor k, Tensor v, Tensor(a!) out, {DECODE}",
     "rotary": "Tensor q, Tensor? k=None, Tensor? cos=None, Tensor? sin=None, Tensor? positions=None, Tensor? sequence_offsets=None, "
               "Tensor? cu_seqlens=None, SymInt longest=-1, SymInt offset=0, SymInt rotary_dim=-1, float base=10000., "
               "float scaling=1., int style=0, bool inverse=False",
+    "rotary_cache": "Tensor(a!) q, Tensor k, Tensor v, Tensor(b!) k_cache, Tensor(c!) v_cache, Tensor cos, Tensor sin, "
+                    "Tensor positions, Tensor slots, Tensor? q_gamma=None, Tensor? k_gamma=None, Tensor? k_scale=None, "
+                    f"Tensor? v_scale=None, float epsilon={1e-6:.17g}, int style=0",
     "rms_norm": f"Tensor x, {WEIGHT}Tensor? residual=None, float epsilon={1e-6:.17g}, {OFFSET}bool with_statistics=False",
     "rms_norm_backward": f"Tensor grad_out, Tensor h, Tensor rstd, {WEIGHT}Tensor? grad_residual=None, {OFFSET}bool with_grad_weight=False",
     "layer_norm": f"Tensor x, {WEIGHT}Tensor? bias=None, Tensor? residual=None, float epsilon={1e-5:.17g}, {OFFSET}bool with_statistics=False",
