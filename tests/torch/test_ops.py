@@ -52,7 +52,9 @@ def cases():
             ((q.detach(), k.detach(), v.detach(), torch.zeros(2, 4, 5, 16)), {"seqused_q": used}),
         ],
         "attention_decode_into": [((*half, torch.zeros_like(half[0])), {"seqused_k": used, "with_lse": True})],
-        "rotary_cache": [((heads(5, 4, 16, grad=False, dtype=torch.bfloat16), *token, *cache, angle.cos(), angle.sin(), at, at), {})],
+        "rotary_cache": [
+            ((heads(5, 4, 16, grad=False, dtype=torch.bfloat16), *token, *cache, angle.cos(), angle.sin(), at, at), {})
+        ],
         "attention_dropout_mask": [((torch.tensor([1, 2]), 2, 3, 4, 5, 0.5), {})],
         "rotary": [((q, heads(2, 2, 5, 16), angle.cos(), angle.sin()), {}), ((q,), {"style": 1, "rotary_dim": 8})],
         "rms_norm": [((rows(), weight, rows()), {"with_statistics": True}), ((rows(), None), {"with_statistics": True})],
