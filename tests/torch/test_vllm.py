@@ -324,6 +324,13 @@ def test_configurations_that_are_served(changes):
     assert validate(**changes) == ""
 
 
+def test_blocks_of_other_sizes_are_split():
+    """Into pages that decoding kernels read."""
+    from vllm.v1.worker.utils import select_common_block_size
+
+    assert [select_common_block_size(n, [SwitchyardBackend]) for n in (16, 48, 128, 528, 1024)] == [16, 16, 128, 16, 256]
+
+
 @pytest.mark.parametrize(
     "changes, words",
     [

@@ -3,14 +3,14 @@
 
 import torch
 from vllm.platforms import current_platform
-from vllm.v1.attention.backend import AttentionBackend, AttentionType, MultipleOf
+from vllm.v1.attention.backend import AttentionBackend, AttentionType
 
 _TYPES = (torch.float16, torch.bfloat16)
 _NARROW = ("fp8", "fp8_e4m3")
 _OWN_TYPE = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 ATTENTION_TYPES = (AttentionType.DECODER, AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
 _MOST_COLUMNS = 256
-_PAGE = 16
+_PAGES = [16, 32, 64, 128, 256]  # the fastest decoding kernels read pages of powers of two
 
 
 def is_narrow(cache_type: str | None) -> bool:
@@ -49,9 +49,9 @@ def wrong_cache_type(dtype: torch.dtype | None, cache_type: str | None) -> str |
 
 
 def wrong_block_size(block_size: int | None) -> str | None:
-    if block_size is None or block_size % _PAGE == 0:
+    if block_size is None or block_size % _PAGES[0] == 0:
         return None
-    return f"Switchyard serves block sizes that are multiples of {_PAGE}, not {block_size}"
+    return f"Switchyard serves block sizes that are multiples of {_PAGES[0]}, not {block_size}"
 
 
 def wrong_capability(capability) -> str | None:
@@ -90,7 +90,8 @@ class SwitchyardBackend(AttentionBackend):
 
     @staticmethod
     def get_supported_kernel_block_sizes(kv_cache_spec=None):
-        return [MultipleOf(_PAGE)]
+        """vLLM splits blocks of other sizes into the largest of these that divides them."""
+        return _PAGES
 
     @classmethod
     def supports_head_size(cls, head_size: int) -> bool:
