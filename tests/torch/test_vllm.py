@@ -2,7 +2,8 @@
 """vLLM's backend: forward() on paged caches against attention in float64, what batches become, and what is refused."""
 
 import math
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import reference
@@ -356,6 +357,26 @@ def test_blocks_of_other_sizes_are_split():
 )
 def test_configurations_that_are_refused(changes, words):
     assert words in validate(**changes)
+
+
+def test_choice_on_a_gpu(monkeypatch):
+    """By vLLM's CUDA platform, on an H100 that is made up."""
+    monkeypatch.setitem(sys.modules, "vllm._C_stable_libtorch", ModuleType("kernels that are not called"))
+    monkeypatch.setitem(sys.modules, "vllm.platforms.cuda", None)
+    del sys.modules["vllm.platforms.cuda"]
+    from vllm.platforms.cuda import NonNvmlCudaPlatform as Cuda
+    from vllm.v1.attention.selector import AttentionSelectorConfig
+
+    monkeypatch.setattr(Cuda, "get_device_capability", lambda *_: capability(9, 0))
+    custom = registry.AttentionBackendEnum.CUSTOM
+    given = AttentionSelectorConfig(head_size=128, dtype=torch.bfloat16, kv_cache_dtype="fp8", block_size=16, has_sink=True)
+    try:
+        plugin.register()
+        assert Cuda.get_attn_backend_cls(custom, given) == plugin.BACKEND
+        with pytest.raises(ValueError, match="not valid for this configuration.*up to 256, not 100"):
+            Cuda.get_attn_backend_cls(custom, given._replace(head_size=100, kv_cache_dtype="auto"))
+    finally:
+        custom.clear_override()
 
 
 @pytest.mark.parametrize(
