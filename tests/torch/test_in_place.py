@@ -110,3 +110,18 @@ def test_results_that_do_not_fit(op):
             op(q, k, k, wrong)
     with pytest.raises(RuntimeError, match="301.*out is written in place"):
         op(q, k, k, torch.zeros(2, 4, DIM, 5).half().transpose(2, 3))
+
+
+def test_gradients_are_refused_at_the_call():
+    """A later backward would not reach the op."""
+    q, k = torch.zeros(2, 4, 5, DIM, requires_grad=True), torch.zeros(2, 2, 9, DIM)
+    with pytest.raises(RuntimeError, match="attention_forward_into has no gradient"):
+        ops.attention_forward_into(q, k, k, torch.zeros(2, 4, 5, DIM))
+    with pytest.raises(RuntimeError, match="attention_decode_into has no gradient"):
+        ops.attention_decode_into(q.half(), k.half(), k.half(), torch.zeros(2, 4, 5, DIM).half())
+    with pytest.raises(RuntimeError, match="rotary_cache has no gradient"):
+        cache, table = torch.zeros(PAGES, PAGE, HEADS_KV, DIM).half(), torch.zeros(12, DIM // 2)
+        x = torch.zeros(TOKENS, HEADS_KV, DIM).half()
+        sy.rotary_cache(x, x.clone().requires_grad_(), x, cache, cache, table, table, POSITIONS, SLOTS)
+    with torch.no_grad():
+        ops.attention_forward_into(q, k, k, torch.zeros(2, 4, 5, DIM))

@@ -6,7 +6,8 @@ import threading
 
 import torch
 
-from ._direct import Formula, refuse_gradient, run_backward
+from ._direct import Formula, needs_gradient, refuse_gradient, run_backward
+from ._library import ops
 
 for _name in (
     "attention_backward",
@@ -17,6 +18,25 @@ for _name in (
     "softmax_backward",
 ):
     torch.library.register_autograd(f"switchyard::{_name}", refuse_gradient(_name))
+
+_in_place = torch.library.Library("switchyard", "IMPL")
+
+
+def _refuse_at_the_call(name: str) -> None:
+    """Of an op that writes the caller's tensors: autograd would not notice, and there is no backward that could raise."""
+    overload = getattr(ops, name)
+
+    def run(*args, **kwargs):
+        if needs_gradient(*(each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor))):
+            raise RuntimeError(f"switchyard::{name} has no gradient")
+        with torch._C._AutoDispatchBelowAutograd():
+            return overload(*args, **kwargs)
+
+    _in_place.impl(name, run, "Autograd")
+
+
+for _name in ("attention_forward_into", "attention_decode_into", "rotary_cache"):
+    _refuse_at_the_call(_name)
 
 
 class _Wanted(threading.local):
