@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def dynamic(file: Path):
                 symbols.append((symbol.name, needs.get(index) if isinstance(index, int) else None))
         needed = [tag.needed for tag in elf.get_section_by_name(".dynamic").iter_tags() if tag.entry.d_tag == "DT_NEEDED"]
         return symbols, needed
+
+
+def test_vllm_finds_its_plugin():
+    """Its function imports neither vLLM nor the extension before vLLM calls it."""
+    (plugin,) = [each for each in entry_points(group="vllm.general_plugins") if each.name == "switchyard"]
+    code = "import sys; from switchyard.vllm import register; assert callable(register) and not {'torch', 'vllm'} & set(sys.modules)"
+    assert plugin.value == "switchyard.vllm:register"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_extension_uses_the_stable_abi_alone():
