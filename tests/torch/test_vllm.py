@@ -23,7 +23,7 @@ HEADS, HEADS_KV, HEAD_SIZE, BLOCK, BLOCKS = 4, 2, 32, 16, 24
 TOLERANCES = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
 # Tokens of each sequence, and how many are in the cache before them.
 BATCHES = {
-    "decodes": [(1, 5), (1, 40), (1, 0), (1, 15), (1, 16)],
+    "decodes": [(1, 5), (1, 60), (1, 0), (1, 15), (1, 16)],
     "verification": [(4, 12), (4, 30)],
     "prompts": [(33, 0), (7, 0), (16, 0)],
     "chunks": [(9, 30), (20, 16)],
@@ -115,6 +115,11 @@ class Sequences:
             out.append(row[at // BLOCK].long() * BLOCK + at % BLOCK)
         return torch.cat(out)
 
+    def forget(self, window):
+        """Puts vLLM's null block in the place of blocks that no query of the step sees."""
+        for row, (_, before) in zip(self.table, self.batch):
+            row[: max(0, before - window + 1) // BLOCK] = 0
+
     def tokens(self, of, new):
         return torch.cat([x[before:] if new else x[:before] for x, (_, before) in zip(of, self.batch)])
 
@@ -144,6 +149,8 @@ def step(batch, options, dtype, layout=KVCacheLayout.LBNHC, cache="auto", drafte
         kv_cache = kv_cache.view(torch.uint8)  # as vLLM allocates it
     of = Sequences(batch, dtype)
     mine.do_kv_cache_update(layer, of.tokens(of.k, False), of.tokens(of.v, False), kv_cache, of.slots(False))
+    if "sliding_window" in options:
+        of.forget(options["sliding_window"])
     given = common(batch, of.slots(True), of.table, pad_tokens, pad_sequences)
     tokens = given.num_actual_tokens
     k, v = (torch.cat([of.tokens(x, True), torch.full((pad_tokens, HEADS_KV, HEAD_SIZE), math.nan, dtype=dtype)])
