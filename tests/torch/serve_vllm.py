@@ -36,7 +36,11 @@ def make(name: str, folder: Path) -> None:
         "bloom": lambda: hf.BloomConfig(vocab_size=64, hidden_size=128, n_layer=2, n_head=4, initializer_range=0.2),
     }
     torch.manual_seed(3)
-    hf.AutoModelForCausalLM.from_config(configs[name]()).to(getattr(torch, MODELS[name][0])).save_pretrained(folder)
+    model = hf.AutoModelForCausalLM.from_config(configs[name]())
+    if name == "gemma2":  # embeddings are also the last projection: large ones repeat the last token
+        with torch.no_grad():
+            model.get_input_embeddings().weight.mul_(0.2)
+    model.to(getattr(torch, MODELS[name][0])).save_pretrained(folder)
 
 
 def main() -> None:

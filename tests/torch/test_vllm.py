@@ -422,3 +422,17 @@ def test_plugin(monkeypatch):
     finally:
         custom.clear_override()
         own.clear_override()
+
+
+def test_plugin_leaves_others_alone(caplog, monkeypatch):
+    """No error in its function may end vLLM."""
+    custom = registry.AttentionBackendEnum.CUSTOM
+    try:
+        registry.register_backend(custom, "another.Backend")
+        plugin.register()
+        assert custom.get_path() == "another.Backend" and "CUSTOM, which is another.Backend" in caplog.text
+    finally:
+        custom.clear_override()
+    monkeypatch.setitem(sys.modules, registry.__name__, None)
+    plugin.register()
+    assert "no registry of backends" in caplog.text and not custom.is_overridden()

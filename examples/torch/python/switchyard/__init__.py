@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Switchyard: the fastest precompiled kernel for each call.
 
-`switchyard.torch` has the ops for PyTorch, `switchyard.transformers` patches Hugging Face models. This package's
-folder is an installation of the C++ library: `cmake_prefix()` for CMake, `pkg_config_path()` for pkg-config, and
+`switchyard.torch` has the ops for PyTorch, `switchyard.transformers` patches Hugging Face models, `switchyard.vllm` is a
+plugin of vLLM. This package's folder is an installation of the C++ library: `cmake_prefix()` for CMake, `pkg_config_path()` for pkg-config, and
 the program `switchyard` explains choices and tunes.
 """
 

@@ -5,15 +5,28 @@ The wheel registers it as a plugin of the group vllm.general_plugins, which vLLM
 CPU platform knows one backend and ignores the choice: there SWITCHYARD_VLLM_CPU=1 puts this one in its place.
 """
 
+import logging
 import os
 
 BACKEND = "switchyard.vllm.backend.SwitchyardBackend"
 
+_log = logging.getLogger("vllm.plugins.switchyard")  # vLLM shows what is below its own name
+
 
 def register() -> None:
-    """Registers the backend. It imports neither the backend nor the extension; vLLM calls it, also several times."""
-    from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+    """Registers the backend. It imports neither the backend nor the extension; vLLM calls it, also several times.
 
-    register_backend(AttentionBackendEnum.CUSTOM, BACKEND)
+    An error would end vLLM for people who did not choose this backend: where it cannot be registered, a warning says so.
+    """
+    try:
+        from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend
+    except ImportError as error:
+        _log.warning("Switchyard's attention is not available, this version of vLLM has no registry of backends: %s", error)
+        return
+    custom = AttentionBackendEnum.CUSTOM
+    if custom.is_overridden() and custom.get_path() != BACKEND:
+        _log.warning("Switchyard's attention is not CUSTOM, which is %s: VLLM_PLUGINS chooses plugins", custom.get_path())
+    else:
+        register_backend(custom, BACKEND)
     if os.environ.get("SWITCHYARD_VLLM_CPU") == "1":
         register_backend(AttentionBackendEnum.CPU_ATTN, BACKEND)
