@@ -2,8 +2,8 @@
 """Switchyard: the fastest precompiled kernel for each call.
 
 `switchyard.torch` has the ops for PyTorch, `switchyard.transformers` patches Hugging Face models, `switchyard.vllm` is a
-plugin of vLLM. This package's folder is an installation of the C++ library: `cmake_prefix()` for CMake, `pkg_config_path()` for pkg-config, and
-the program `switchyard` explains choices and tunes.
+plugin of vLLM. This package's folder is an installation of the C++ library: `cmake_prefix()` for CMake,
+`pkg_config_path()` for pkg-config, and the program `switchyard` explains choices and tunes.
 """
 
 from pathlib import Path

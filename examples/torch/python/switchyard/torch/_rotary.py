@@ -69,9 +69,10 @@ def rotary_cache(
 
     q: [tokens, heads, head_dim], k and v: [tokens, heads_kv, head_dim], of one type; k_cache and v_cache: [pages,
     page_size, heads_kv, head_dim] in f16, bf16 or float8_e4m3fn. Any strides but the innermost. cos and sin:
-    [positions, rotary_dim / 2], of which f32 is not converted. positions: i64 [tokens]; slots: i64 [tokens], token s % page_size of
-    page s / page_size, negative for tokens that are not cached. q_weight, k_weight: f32 [head_dim], with which each
-    head's queries or keys are RMS-normalised first. k_scale, v_scale: f32 [1] or [heads_kv], what is divided by.
+    [positions, rotary_dim / 2], converted to f32. positions: i64 [tokens]. slots: i64 [tokens], token s % page_size
+    of page s / page_size, or negative for tokens that are not cached. q_weight, k_weight: f32 [head_dim], with which
+    each head's queries or keys are RMS-normalised first. k_scale, v_scale: f32 [1] or [heads_kv], what keys and values
+    are divided by. style: as of rotary.
     """
     _rotary_cache(
         needs_gradient(q, k, v), q, k, v, k_cache, v_cache, wide(cos), wide(sin), indices(positions, torch.int64),
