@@ -15,9 +15,8 @@
 //          the 4 is the fifth of weight i. e = 255, NaN in the OCP specification, is an exponent as any, as
 //          in ggml
 //   q4_k   256 weights: d, m, 12 bytes, 128 bytes      w = d s q - m t, with s and t of six bits for each 32
-//   q5_k   256 weights: d, m, 12 bytes, 32 + 128 bytes w = d s q - m t, as q4_k. Bit g of byte i of the 32 is
-//   the
-//          fifth of weight 32 g + i
+//   q5_k   256 weights: d, m, 12 bytes, 32 + 128 bytes w = d s q - m t, as q4_k; the fifth bit of weight
+//          32 g + i is bit g of byte i of the 32
 //   q6_k   256 weights: 128 + 64 bytes, 16 x i8, d     w = d s (q - 32), with s of eight bits for each 16
 //
 // Sources: the GGUF specification and ggml's block structures, which are the file format; OCP Microscaling
