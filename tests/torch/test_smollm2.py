@@ -16,8 +16,9 @@ def test_same_greedy_tokens(counted):
     ids = tokenizer("The three laws of thermodynamics are", return_tensors="pt")
     greedy = {"max_new_tokens": 32, "min_new_tokens": 32, "do_sample": False}
     want = model.generate(**ids, **greedy)
+    sy.patch(model)  # outside: its probe of a gated block calls the op too
     with counted() as mode:
-        got = sy.patch(model).generate(**ids, **greedy)
+        got = model.generate(**ids, **greedy)
     assert torch.equal(got, want)
     layers = model.config.num_hidden_layers
     assert mode.calls["attention_forward"] == 32 * layers
