@@ -123,7 +123,9 @@ class Formula:
 
         def function(forward):
             members = {"forward": staticmethod(forward), "backward": staticmethod(direct)}
-            return type(f"switchyard_{name}", (torch.autograd.Function,), members).apply
+            made = type(f"switchyard_{name}", (torch.autograd.Function,), members)
+            made._backward_cls.apply = direct  # torch's own searches the classes for it in each call
+            return made.apply
 
         self.tensors = tensors
         self.transformed = _transformable(overload, setup, registered)
