@@ -103,6 +103,8 @@ def test_what_the_wheel_holds():
         assert any(re.match(rf"switchyard/share/switchyard/kernels/{each}/host-\w+/.*\.so$", name) for name in names)
     header = zipfile.ZipFile(wheel).read("switchyard/include/switchyard/files/data_folder.hpp").decode()
     assert 'if_absolute(__FILE__ "/../../../../share/switchyard")' in header  # no folder of the machine that built it
+    extension = zipfile.ZipFile(wheel).read("switchyard/lib/_torch.so")
+    assert b"torch/csrc/stable/" in extension and not re.search(rb"\0/[^\0]*torch/csrc/stable/", extension)  # by __FILE__
     print(f"{wheel.name}: {wheel.stat().st_size / 2**20:.1f} MiB, {len(names)} files")
 
 
