@@ -29,14 +29,17 @@ namespace {
 
 using numbers = std::vector<double>;
 
+[[nodiscard]] std::mt19937& random_source() {
+  static std::mt19937 generator{switchyard::test::fresh_seed()};
+  return generator;
+}
+
 /// A graph of one node on the CPU device.
 class one_node {
  public:
-  one_node()
-      : backend_{ggml_backend_dev_init(library_.cpu(), nullptr)}, random_{switchyard::test::fresh_seed()} {}
+  one_node() : backend_{ggml_backend_dev_init(library_.cpu(), nullptr)} {}
 
   [[nodiscard]] ggml_context* context() const { return context_.get(); }
-  [[nodiscard]] std::mt19937& random() { return random_; }
   [[nodiscard]] bool is_supported(const ggml_tensor* node) const {
     return ggml_backend_dev_supports_op(library_.cpu(), node);
   }
@@ -49,11 +52,11 @@ class one_node {
   }
 
   /// Random numbers for a tensor, quantised where it is, and what they are then.
-  numbers fill(ggml_tensor* tensor) {
+  static numbers fill(ggml_tensor* tensor) {
     const auto count = static_cast<std::size_t>(ggml_nelements(tensor));
     std::normal_distribution<float> normal;
     std::vector<float> values(count);
-    for (float& each : values) each = normal(random_);
+    for (float& each : values) each = normal(random_source());
     if (tensor->type == GGML_TYPE_F32) {
       ggml_backend_tensor_set(tensor, values.data(), 0, count * sizeof(float));
       return {values.begin(), values.end()};
@@ -88,7 +91,6 @@ class one_node {
   backend_pointer backend_;
   context_pointer context_ = make_context();
   buffer_pointer buffer_;
-  std::mt19937 random_;
 };
 
 /// The largest difference; infinite where there is a NaN.
@@ -107,13 +109,13 @@ struct sizes {
 };
 
 /// Experts for each token, different ones, in rows that are longer than what is used of them.
-[[nodiscard]] std::vector<std::int32_t> route(one_node& graph, const sizes& of) {
+[[nodiscard]] std::vector<std::int32_t> route(const sizes& of) {
   std::vector<std::int32_t> out;
   std::vector<std::int32_t> all;
   for (std::int64_t expert = 0; expert < of.experts; ++expert)
     all.push_back(static_cast<std::int32_t>(expert));
   for (std::int64_t token = 0; token < of.tokens; ++token) {
-    std::shuffle(all.begin(), all.end(), graph.random());
+    std::shuffle(all.begin(), all.end(), random_source());
     out.insert(out.end(), all.begin(), all.end());
   }
   return out;
@@ -136,9 +138,9 @@ TEST_CASE("tokens are multiplied with the matrices of their experts", "[ggml]") 
         ggml_tensor* const node = ggml_mul_mat_id(graph.context(), w, x, ids);
         REQUIRE(graph.is_supported(node));
         graph.allocate();
-        const numbers weights = graph.fill(w);
-        const numbers rows = graph.fill(x);
-        const std::vector<std::int32_t> experts = route(graph, of);
+        const numbers weights = one_node::fill(w);
+        const numbers rows = one_node::fill(x);
+        const std::vector<std::int32_t> experts = route(of);
         ggml_backend_tensor_set(routes, experts.data(), 0, experts.size() * sizeof(std::int32_t));
         REQUIRE(graph.compute(node) == GGML_STATUS_SUCCESS);
         numbers expected;
@@ -192,9 +194,9 @@ TEST_CASE("sinks take their share of a softmax", "[ggml]") {
     ggml_soft_max_add_sinks(node, sinks);
     REQUIRE(graph.is_supported(node));
     graph.allocate();
-    const numbers scores = graph.fill(x);
-    const numbers added = is_masked ? graph.fill(mask) : numbers(columns * tokens);
-    const numbers by_head = graph.fill(sinks);
+    const numbers scores = one_node::fill(x);
+    const numbers added = is_masked ? one_node::fill(mask) : numbers(columns * tokens);
+    const numbers by_head = one_node::fill(sinks);
     REQUIRE(graph.compute(node) == GGML_STATUS_SUCCESS);
     numbers expected;
     for (std::size_t row = 0; row < scores.size() / columns; ++row) {
@@ -232,9 +234,9 @@ TEST_CASE("attention reads quantised caches", "[ggml]") {
         ggml_flash_attn_ext(graph.context(), q, k_by_head, v_by_head, nullptr, scale, 0, 0);
     REQUIRE(graph.is_supported(node));
     graph.allocate();
-    const numbers queries = graph.fill(q);
-    const numbers key = graph.fill(k);
-    const numbers value = graph.fill(v);
+    const numbers queries = one_node::fill(q);
+    const numbers key = one_node::fill(k);
+    const numbers value = one_node::fill(v);
     REQUIRE(graph.compute(node) == GGML_STATUS_SUCCESS);
     numbers expected(dim * heads * tokens);
     for (std::size_t token = 0; token < tokens; ++token) {
@@ -272,7 +274,7 @@ TEST_CASE("rows are quantised into a cache", "[ggml]") {
   ggml_tensor* const node = ggml_set_rows(graph.context(), cache, x, places);
   REQUIRE(graph.is_supported(node));
   graph.allocate();
-  numbers values = graph.fill(x);
+  numbers values = one_node::fill(x);
   const std::array<std::int64_t, 3> at{5, 0, 6};
   ggml_backend_tensor_set(places, at.data(), 0, sizeof at);
   const float broken = std::numeric_limits<float>::infinity();  // in the last block of row 1
