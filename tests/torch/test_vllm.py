@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""vLLM's backend: forward() on paged caches against attention in float64, what batches become, and what is refused."""
+"""vLLM's backend: forward() on paged caches against attention in float64, what batches become, and those that are refused."""
 
 import math
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import reference
@@ -12,13 +11,12 @@ from test_attention import compare
 
 pytest.importorskip("vllm.v1.attention.backend", reason="vLLM cannot be imported", exc_type=ImportError)
 
-from switchyard import vllm as plugin
 from switchyard.vllm._cache import pages_of
 from switchyard.vllm.backend import SwitchyardBackend
 from vllm.v1.attention.backend import AttentionCGSupport, AttentionType, CommonAttentionMetadata
-from vllm.v1.attention.backends import registry
 from vllm.v1.kv_cache_layout import KVCacheLayout
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEADS, HEADS_KV, HEAD_SIZE, BLOCK, BLOCKS = 4, 2, 32, 16, 24
 TOLERANCES = {torch.bfloat16: 2e-2, torch.float16: 3e-3}
 # Tokens of each sequence, and how many are in the cache before them.
@@ -39,6 +37,13 @@ OPTIONS = {
     "sinks": {"sinks": torch.tensor([0.5, -1.0, 2.0, 0.0], dtype=torch.bfloat16)},
     "window and sinks": {"sliding_window": 17, "sinks": torch.tensor([0.5, -1.0, 2.0, 0.0])},
 }
+
+
+@pytest.fixture(autouse=True)
+def on_the_device():
+    """As vLLM builds its layers."""
+    with DEVICE:
+        yield
 
 
 def config(drafted=None):
@@ -62,6 +67,8 @@ def layer_of(k_scale=1.0, v_scale=1.0):
 
 def impl(cache="auto", **options):
     options = {"scale": HEAD_SIZE**-0.5, "num_kv_heads": HEADS_KV, "kv_cache_dtype": cache, **options}
+    if "sinks" in options:
+        options["sinks"] = options["sinks"].to(DEVICE)
     return SwitchyardBackend.get_impl_cls()(HEADS, HEAD_SIZE, **options)
 
 
@@ -73,7 +80,7 @@ def common(batch, slots, table, pad_tokens=0, pad_sequences=0, **others):
     used = [n + before for n, before in batch]
     return CommonAttentionMetadata(
         query_start_loc=starts,
-        query_start_loc_cpu=starts,
+        query_start_loc_cpu=starts.cpu(),
         seq_lens=torch.tensor(used + [0] * pad_sequences, dtype=torch.int32),
         num_reqs=len(lengths),
         num_actual_tokens=sum(lengths) + pad_tokens,
@@ -135,7 +142,7 @@ def judge(q, of, options, stored=lambda x, _: x.double()):
             q64, k64, v64, mask="causal_bottom_right", window=(-1 if window is None else window - 1, -1),
             scale=options.get("scale"), soft_cap=options.get("logits_soft_cap", 0.0),
             alibi=None if slopes is None else torch.tensor(slopes, dtype=torch.float64),
-            sinks=None if sinks is None else sinks.double())  # fmt: skip
+            sinks=None if sinks is None else sinks.to(DEVICE).double())  # fmt: skip
         out.append(result[0].transpose(0, 1))
     return torch.cat(out)
 
@@ -211,6 +218,38 @@ def test_padding_writes_nothing():
     keys, values = pages_of(kv_cache, HEAD_SIZE, False)
     assert torch.equal(keys[2, 5], k[1]) and torch.equal(values[2, 5], k[1] + 1)
     assert (~kv_cache.isnan()).sum() == 2 * HEADS_KV * HEAD_SIZE
+
+
+def test_graph_of_decodes():
+    """Captured with one batch, replayed with another, whose sequences are fewer and longer. On the CPU the same calls run again:
+    they read what vLLM writes into its tensors."""
+    first, second = Sequences([(1, 5), (1, 9), (1, 0), (1, 30)], torch.float16), Sequences([(1, 60), (1, 2)], torch.float16)
+    mine, layer, kv_cache = impl(), layer_of(), cache_of(KVCacheLayout.LBNHC, torch.float16)
+    given = common(first.batch, first.slots(True), first.table)
+    padded = common(second.batch, second.slots(True), second.table, pad_tokens=2, pad_sequences=2)
+    q, k, v = (torch.randn(4, heads, HEAD_SIZE).half() for heads in (HEADS, HEADS_KV, HEADS_KV))
+    out, metadata = torch.full_like(q, math.nan), builder().build(0, given)
+
+    def run():
+        mine.do_kv_cache_update(layer, k, v, kv_cache, given.slot_mapping)
+        mine.forward(layer, q, k, v, kv_cache, metadata, out)
+
+    run()
+    replay = run
+    if DEVICE.type == "cuda":
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            run()
+        replay = graph.replay
+    mine.do_kv_cache_update(
+        layer, second.tokens(second.k, False), second.tokens(second.v, False), kv_cache, second.slots(False)
+    )
+    for name in ("seq_lens", "block_table_tensor", "slot_mapping"):
+        getattr(given, name).copy_(getattr(padded, name))
+    k[:2], v[:2] = second.tokens(second.k, True), second.tokens(second.v, True)
+    out.fill_(math.nan)
+    replay()
+    compare(out[:2], judge(q[:2], second, {}), TOLERANCES[torch.float16])
 
 
 @pytest.mark.parametrize("window", [None, 3])
@@ -302,137 +341,3 @@ def test_attention_that_is_not_causal_is_refused():
         impl(attn_type=AttentionType.ENCODER).forward(layer_of(), x, x, x, torch.empty(0), metadata, x)
     with pytest.raises(NotImplementedError, match="it quantizes no results"):
         impl().forward(layer_of(), x, x, x, torch.empty(0), metadata, x, output_scale=torch.ones(1))
-
-
-def validate(**changes):
-    asked = {"head_size": 128, "dtype": torch.bfloat16, "kv_cache_dtype": "auto", "block_size": 16, "use_mla": False,
-             "has_sink": False, "use_sparse": False, "use_mm_prefix": False, "use_per_head_quant_scales": False,
-             "device_capability": capability(9, 0), "attn_type": AttentionType.DECODER, **changes}  # fmt: skip
-    return "; ".join(SwitchyardBackend.validate_configuration(**asked))
-
-
-def capability(major, minor):
-    from vllm.platforms.interface import DeviceCapability
-
-    return DeviceCapability(major, minor)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"has_sink": True, "has_sliding_window": True},
-        {"kv_cache_dtype": "fp8", "head_size": 64},
-        {"kv_cache_dtype": "bfloat16", "block_size": None},
-        {"head_size": 40, "dtype": torch.float16, "block_size": 48},
-        {"attn_type": AttentionType.ENCODER_ONLY, "device_capability": capability(8, 6)},
-    ],
-)
-def test_configurations_that_are_served(changes):
-    assert validate(**changes) == ""
-
-
-def test_blocks_of_other_sizes_are_split():
-    """Into pages that decoding kernels read."""
-    from vllm.v1.worker.utils import select_common_block_size
-
-    assert [select_common_block_size(n, [SwitchyardBackend]) for n in (16, 48, 128, 528, 1024)] == [16, 16, 128, 16, 256]
-
-
-@pytest.mark.parametrize(
-    "changes, words",
-    [
-        ({"head_size": 100}, "multiples of 8 up to 256, not 100"),
-        ({"head_size": 512}, "not 512"),
-        ({"head_size": 40, "kv_cache_dtype": "fp8"}, "multiples of 16 up to 256 with an e4m3 cache, not 40"),
-        ({"dtype": torch.float32}, "float16 and bfloat16, not float32"),
-        ({"kv_cache_dtype": "fp8_e5m2"}, "fp8 and fp8_e4m3, not fp8_e5m2"),
-        ({"kv_cache_dtype": "float16"}, "float16 beside bfloat16"),
-        ({"block_size": 24}, "multiples of 16, not 24"),
-        ({"device_capability": capability(10, 0)}, "8.x and 9.0, not 10.0"),
-        ({"use_mla": True}, "MLA not supported"),
-        ({"use_sparse": True}, "sparse not supported"),
-        ({"use_mm_prefix": True}, "multimodal"),
-        ({"use_non_causal": True}, "non-causal attention not supported"),
-        ({"attn_type": AttentionType.ENCODER_DECODER}, "AttentionType.ENCODER_DECODER not supported"),
-        ({"use_per_head_quant_scales": True}, "per-head quant scales not supported"),
-        ({"use_batch_invariant": True}, "batch invariance not supported"),
-        ({"use_dcp": True}, "DCP not supported"),
-        ({"use_rswa": True}, "R-SWA not supported"),
-        ({"use_adaptive_verification": True}, "device-cpu query lens mismatch not supported"),
-    ],
-)
-def test_configurations_that_are_refused(changes, words):
-    assert words in validate(**changes)
-
-
-def test_choice_on_a_gpu(monkeypatch):
-    """By vLLM's CUDA platform, on an H100 that is made up."""
-    monkeypatch.setitem(sys.modules, "vllm._C_stable_libtorch", ModuleType("kernels that are not called"))
-    monkeypatch.setitem(sys.modules, "vllm.platforms.cuda", None)
-    del sys.modules["vllm.platforms.cuda"]
-    from vllm.platforms.cuda import NonNvmlCudaPlatform as Cuda
-    from vllm.v1.attention.selector import AttentionSelectorConfig
-
-    monkeypatch.setattr(Cuda, "get_device_capability", lambda *_: capability(9, 0))
-    custom = registry.AttentionBackendEnum.CUSTOM
-    given = AttentionSelectorConfig(head_size=128, dtype=torch.bfloat16, kv_cache_dtype="fp8", block_size=16, has_sink=True)
-    try:
-        plugin.register()
-        assert Cuda.get_attn_backend_cls(custom, given) == plugin.BACKEND
-        with pytest.raises(ValueError, match="not valid for this configuration.*up to 256, not 100"):
-            Cuda.get_attn_backend_cls(custom, given._replace(head_size=100, kv_cache_dtype="auto"))
-    finally:
-        custom.clear_override()
-
-
-@pytest.mark.parametrize(
-    "options, words",
-    [
-        ({"kv_cache_dtype": "fp8_e5m2"}, "not fp8_e5m2"),
-        ({"attn_type": AttentionType.ENCODER_DECODER}, "no attention of the type"),
-        ({"use_alibi_sqrt": True}, "it does not know use_alibi_sqrt"),
-    ],
-)
-def test_layers_refuse_too(options, words):
-    """vLLM's CPU platform asks no backend what it serves."""
-    with pytest.raises(NotImplementedError, match=words):
-        impl(**options)
-
-
-def test_types_of_models_are_refused_when_weights_are_loaded():
-    with pytest.raises(NotImplementedError, match="float16 and bfloat16, not float32"):
-        impl().process_weights_after_loading(torch.float32)
-    with pytest.raises(NotImplementedError, match="float16 beside bfloat16"):
-        impl("float16").process_weights_after_loading(torch.bfloat16)
-    impl(use_alibi_sqrt=False).process_weights_after_loading(torch.bfloat16)
-
-
-def test_plugin(monkeypatch):
-    custom, own = registry.AttentionBackendEnum.CUSTOM, registry.AttentionBackendEnum.CPU_ATTN
-    try:
-        monkeypatch.delenv("SWITCHYARD_VLLM_CPU", raising=False)
-        plugin.register()
-        plugin.register()  # vLLM may call it more than once
-        assert custom.get_class() is SwitchyardBackend and not own.is_overridden()
-        assert SwitchyardBackend.get_name() == custom.name
-        monkeypatch.setenv("SWITCHYARD_VLLM_CPU", "1")
-        plugin.register()
-        assert own.get_class() is SwitchyardBackend
-    finally:
-        custom.clear_override()
-        own.clear_override()
-
-
-def test_plugin_leaves_others_alone(caplog, monkeypatch):
-    """No error in its function may end vLLM."""
-    custom = registry.AttentionBackendEnum.CUSTOM
-    try:
-        registry.register_backend(custom, "another.Backend")
-        plugin.register()
-        assert custom.get_path() == "another.Backend" and "CUSTOM, which is another.Backend" in caplog.text
-    finally:
-        custom.clear_override()
-    monkeypatch.setitem(sys.modules, registry.__name__, None)
-    plugin.register()
-    assert "no registry of backends" in caplog.text and not custom.is_overridden()
