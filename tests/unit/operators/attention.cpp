@@ -461,7 +461,7 @@ TEST_CASE("a block mask is called with lists that agree", "[operators]") {
   CHECK(call.mask_words == 4);
   CHECK(call.full_kv_indices == nullptr);
   const auto refusal = [&] {
-    return sy::test::refusal_by<error>([&] { return attention_forward::call(q, k, k, q, with); });
+    return switchyard::test::refusal_by<error>([&] { return attention_forward::call(q, k, k, q, with); });
   };
   with.kv_bits = list(1, 3);
   CHECK_THAT(refusal(), has_text("kv_bits [1, 1, 2, 3]: mask_heads is 1, but 4 in kv_num_blocks [1, 4, 2]"));
