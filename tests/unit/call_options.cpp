@@ -69,8 +69,9 @@ template <class Operator>
     call.*Member = static_cast<detail::member_value<Member>>(static_cast<void*>(operand_memory.data()));
   });
   const operator_description& op = describe<Operator>();
-  const auto axis = std::find_if(op.axes.begin(), op.axes.end(),
-                                 [](const axis_description& described) { return described.name == "alignment"; });
+  const auto axis = std::find_if(op.axes.begin(), op.axes.end(), [](const axis_description& described) {
+    return described.name == "alignment";
+  });
   return make_problem<Operator>(call)[static_cast<std::size_t>(axis - op.axes.begin())];
 }
 
