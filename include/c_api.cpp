@@ -25,7 +25,7 @@ namespace {
 
 /// Runs a function with a catalog, which must not be null.
 template <class Catalog, class Function>
-[[nodiscard]] int with(Catalog* catalog, const Function& run) noexcept {
+[[nodiscard]] int with_catalog(Catalog* catalog, const Function& run) noexcept {
   return guarded([&] {
     require(catalog, "catalog");
     run(catalog->of);
@@ -55,19 +55,19 @@ void switchyard_close(switchyard_catalog* catalog) {
 }
 
 int switchyard_reload(switchyard_catalog* catalog) {
-  return with(catalog, [](sy::catalog& files) { (void)files.reload(); });
+  return with_catalog(catalog, [](sy::catalog& files) { (void)files.reload(); });
 }
 
 int switchyard_watch(switchyard_catalog* catalog, std::uint64_t milliseconds) {
-  return with(catalog, [&](sy::catalog& files) { files.watch(interval_of(milliseconds)); });
+  return with_catalog(catalog, [&](sy::catalog& files) { files.watch(interval_of(milliseconds)); });
 }
 
 int switchyard_stop_watching(switchyard_catalog* catalog) {
-  return with(catalog, [](sy::catalog& files) { files.stop_watching(); });
+  return with_catalog(catalog, [](sy::catalog& files) { files.stop_watching(); });
 }
 
 int switchyard_unload_unused(switchyard_catalog* catalog, std::uint64_t* blobs) {
-  return with(catalog, [&](sy::catalog& files) {
+  return with_catalog(catalog, [&](sy::catalog& files) {
     const std::size_t count = files.unload_unused();
     if (blobs != nullptr) *blobs = count;
   });
@@ -75,7 +75,7 @@ int switchyard_unload_unused(switchyard_catalog* catalog, std::uint64_t* blobs) 
 
 int switchyard_seal(switchyard_catalog* catalog, std::int32_t load, std::int32_t plan,
                     std::int32_t fallback) {
-  return with(catalog, [&](sy::catalog& files) {
+  return with_catalog(catalog, [&](sy::catalog& files) {
     const auto action = [](const char* name, std::int32_t of) {
       if (of < SWITCHYARD_SEAL_COUNT || of > SWITCHYARD_SEAL_REFUSE)
         fail(std::string{name} + " is " + std::to_string(of) + ", but must be 0, 1 or 2");
@@ -86,12 +86,12 @@ int switchyard_seal(switchyard_catalog* catalog, std::int32_t load, std::int32_t
 }
 
 int switchyard_unseal(switchyard_catalog* catalog) {
-  return with(catalog, [](sy::catalog& files) { files.unseal(); });
+  return with_catalog(catalog, [](sy::catalog& files) { files.unseal(); });
 }
 
 int switchyard_sealed(const switchyard_catalog* catalog, std::uint64_t* plans, std::uint64_t* loads,
                       std::uint64_t* fallbacks, std::uint64_t* refused) {
-  return with(catalog, [&](const sy::catalog& files) {
+  return with_catalog(catalog, [&](const sy::catalog& files) {
     const sy::seal_report found = files.sealed();
     if (plans != nullptr) *plans = found.plans;
     if (loads != nullptr) *loads = found.loads;
@@ -105,7 +105,7 @@ std::uint64_t switchyard_generation(const switchyard_catalog* catalog) {
 }
 
 int switchyard_count(const switchyard_catalog* catalog, const char* operator_name, switchyard_counters* out) {
-  return with(catalog, [&](const sy::catalog& files) {
+  return with_catalog(catalog, [&](const sy::catalog& files) {
     const std::string_view wanted = find(operator_name).name;
     switchyard_counters found{};
     for (const sy::operator_counters& counted : files.counters().operators) {
@@ -133,13 +133,13 @@ int switchyard_count(const switchyard_catalog* catalog, const char* operator_nam
 
 int switchyard_metrics(const switchyard_catalog* catalog, char* text, std::size_t capacity,
                        std::size_t* length) {
-  return with(catalog, [&](const sy::catalog& files) {
+  return with_catalog(catalog, [&](const sy::catalog& files) {
     give(to_prometheus(files.counters()), text, capacity, length);
   });
 }
 
 int switchyard_write_metrics(switchyard_catalog* catalog, const char* path, std::uint64_t milliseconds) {
-  return with(catalog, [&](sy::catalog& files) {
+  return with_catalog(catalog, [&](sy::catalog& files) {
     require(path, "path");
     files.write_counters(path, interval_of(milliseconds));
   });
@@ -158,12 +158,12 @@ int switchyard_use_ranges(switchyard_options* options, const char* which) {
 }
 
 int switchyard_set_canary_share(switchyard_catalog* catalog, double share) {
-  return with(catalog, [&](sy::catalog& files) { (void)files.set_canary_share(share); });
+  return with_catalog(catalog, [&](sy::catalog& files) { (void)files.set_canary_share(share); });
 }
 
 int switchyard_fingerprint(switchyard_catalog* catalog, const char* operator_name, const char* device,
                            char* text, std::size_t capacity, std::size_t* length) {
-  return with(catalog, [&](sy::catalog& files) {
+  return with_catalog(catalog, [&](sy::catalog& files) {
     std::vector<const sy::operator_description*> operators;
     if (operator_name != nullptr) {
       operators.push_back(&find(operator_name));
@@ -181,7 +181,7 @@ int switchyard_fingerprint(switchyard_catalog* catalog, const char* operator_nam
 
 int switchyard_fingerprint_of_choices(switchyard_catalog* catalog, char* text, std::size_t capacity,
                                       std::size_t* length) {
-  return with(catalog, [&](sy::catalog& files) {
+  return with_catalog(catalog, [&](sy::catalog& files) {
     give(to_string(files.fingerprint_of_choices()), text, capacity, length);
   });
 }
@@ -197,15 +197,16 @@ int switchyard_compare_fingerprints(const char* here, const char* there, char* t
 }
 
 int switchyard_poll_live(switchyard_catalog* catalog) {
-  return with(catalog, [](sy::catalog& files) { files.poll_live(); });
+  return with_catalog(catalog, [](sy::catalog& files) { files.poll_live(); });
 }
 
 int switchyard_live(switchyard_catalog* catalog, char* text, std::size_t capacity, std::size_t* length) {
-  return with(catalog, [&](sy::catalog& files) { give(to_string(files.live()), text, capacity, length); });
+  return with_catalog(catalog,
+                      [&](sy::catalog& files) { give(to_string(files.live()), text, capacity, length); });
 }
 
 int switchyard_write_live_tables(switchyard_catalog* catalog, const char* folder, std::uint64_t* tables) {
-  return with(catalog, [&](sy::catalog& files) {
+  return with_catalog(catalog, [&](sy::catalog& files) {
     require(folder, "folder");
     const std::size_t count = files.write_live_tables(folder).size();
     if (tables != nullptr) *tables = count;

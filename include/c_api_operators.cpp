@@ -20,7 +20,7 @@ namespace {
 
 /// Runs a function for an operator, which must not be null.
 template <class Function>
-[[nodiscard]] int with(const switchyard_operator* op, const Function& run) noexcept {
+[[nodiscard]] int with_operator(const switchyard_operator* op, const Function& run) noexcept {
   return guarded([&] {
     require(op, "op");
     run();
@@ -104,13 +104,13 @@ void switchyard_operator_close(switchyard_operator* op) {
 
 int switchyard_call(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                     std::size_t count) {
-  return with(op, [&] { op->call(sy::stream{stream}, arguments, count, {}); });
+  return with_operator(op, [&] { op->call(sy::stream{stream}, arguments, count, {}); });
 }
 
 int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
                                    const switchyard_argument* arguments, std::size_t count, void* workspace,
                                    std::size_t workspace_bytes) {
-  return with(op, [&] {
+  return with_operator(op, [&] {
     require(workspace, "workspace");
     op->call(sy::stream{stream}, arguments, count, {workspace, workspace_bytes});
   });
@@ -118,7 +118,7 @@ int switchyard_call_with_workspace(switchyard_operator* op, void* stream,
 
 int switchyard_workspace_bytes(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                                std::size_t count, std::size_t* bytes) {
-  return with(op, [&] {
+  return with_operator(op, [&] {
     require(bytes, "bytes");
     *bytes = op->workspace_bytes(sy::stream{stream}, arguments, count);
   });
@@ -128,7 +128,7 @@ int switchyard_workspace_bytes_of_ranges(switchyard_operator* op, void* stream,
                                          const switchyard_argument* arguments, std::size_t count,
                                          const switchyard_range* ranges, std::size_t range_count,
                                          std::size_t* bytes) {
-  return with(op, [&] {
+  return with_operator(op, [&] {
     require(bytes, "bytes");
     *bytes = op->workspace_bytes(sy::stream{stream}, arguments, count, spans_of(ranges, range_count));
   });
@@ -136,23 +136,25 @@ int switchyard_workspace_bytes_of_ranges(switchyard_operator* op, void* stream,
 
 int switchyard_prepare(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                        std::size_t count) {
-  return with(op, [&] { op->prepare(sy::stream{stream}, arguments, count); });
+  return with_operator(op, [&] { op->prepare(sy::stream{stream}, arguments, count); });
 }
 
 int switchyard_prepare_ranges(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                               std::size_t count, const switchyard_range* ranges, std::size_t range_count) {
-  return with(op, [&] { op->prepare(sy::stream{stream}, arguments, count, spans_of(ranges, range_count)); });
+  return with_operator(
+      op, [&] { op->prepare(sy::stream{stream}, arguments, count, spans_of(ranges, range_count)); });
 }
 
 int switchyard_explain(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                        std::size_t count, char* text, std::size_t capacity, std::size_t* length) {
-  return with(op, [&] { give(op->explain(sy::stream{stream}, arguments, count), text, capacity, length); });
+  return with_operator(
+      op, [&] { give(op->explain(sy::stream{stream}, arguments, count), text, capacity, length); });
 }
 
 int switchyard_compare_live(switchyard_operator* op, void* stream, const switchyard_argument* arguments,
                             std::size_t count, std::uint32_t runner_up, std::int32_t* outcome, char* text,
                             std::size_t capacity, std::size_t* length) {
-  return with(op, [&] {
+  return with_operator(op, [&] {
     if (runner_up == 0) fail("runner_up is 0, but must be 1 or more");
     sy::live_compare_options options;
     options.runner_up = runner_up;
