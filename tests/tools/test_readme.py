@@ -35,7 +35,7 @@ DOCUMENTS = [
     "tests/README.md",
     "tests/benchmarks/README.md",
 ]
-MOST_WORDS = 1200  # of README.md
+MAX_WORDS = 1200  # of README.md
 EXAMPLE = re.compile(r"(<!-- example: (\S+) -->\n```cpp\n)(.*?)(```)", re.DOTALL)
 OUTPUT = re.compile(r"(<!-- output: (\S+) -->\n\n)((?:    .*\n)*)")
 
@@ -106,7 +106,7 @@ def main():
     guide = read(source, "include/switchyard/README.md")
     checks = Checks()
 
-    checks.that(len(readme.split()) <= MOST_WORDS, f"README.md has {len(readme.split())} words, more than {MOST_WORDS}")
+    checks.that(len(readme.split()) <= MAX_WORDS, f"README.md has {len(readme.split())} words, more than {MAX_WORDS}")
     examples = EXAMPLE.findall(readme)
     checks.that(examples, "README.md has an example")
     for _, path, text, _ in examples:

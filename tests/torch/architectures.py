@@ -19,7 +19,7 @@ TABLES = (
     "SPEECH_SEQ_2_SEQ",
     "CTC",
 )
-MOST_PARAMETERS = 4_500_000
+MAX_PARAMETERS = 4_500_000
 # Sizes by the names that configs have for them. A config is given those that it has.
 SIZES = {
     "vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -85,7 +85,7 @@ def tiny(cls: type[PreTrainedModel]):
             problems.append(f"{type(problem).__name__}: {problem}".splitlines()[0][:80])
             continue
         count = sum(each.numel() for each in model.parameters())
-        if count > MOST_PARAMETERS:
+        if count > MAX_PARAMETERS:
             raise NoModel(f"its small config has {count} parameters")
         return config
     raise NoModel(f"no small config: {problems[0]}")

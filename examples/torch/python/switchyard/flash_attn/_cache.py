@@ -4,10 +4,9 @@
 import torch
 
 from ..torch import attention, attention_decode, rotary
+from ..torch._attention import MAX_DECODE_QUERIES
 from ..torch._types import indices
 from ._functions import no_row_is_infinite, window_of
-
-_MOST_DECODE_QUERIES = 16  # attention_decode's
 
 
 def _refuse(text: str):
@@ -122,7 +121,7 @@ def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pag
             used = torch.full((batch,), longest, dtype=torch.int32, device=q.device)
     slopes, bias = _added(slopes, leftpad, used, seqlen_q, longest, q)
     queries = q.transpose(1, 2)
-    is_step = seqlen_q <= _MOST_DECODE_QUERIES and q.dtype != torch.float32 and bias is None
+    is_step = seqlen_q <= MAX_DECODE_QUERIES and q.dtype != torch.float32 and bias is None
     is_step = is_step and window[1] < 0 and (causal or window[0] < 0)  # what attention_decode has
     if is_step:
         out, lse = attention_decode(queries, keys, values, causal=causal, seqused_k=used, block_table=pages, scale=scale,

@@ -15,6 +15,7 @@ _decode = caller("attention_decode")
 _dropout_mask = caller("attention_dropout_mask")
 
 MASKS = {"none": 0, "causal_top_left": 1, "causal_bottom_right": 2}
+MAX_DECODE_QUERIES = 16  # of a sequence in one call of attention_decode
 
 
 def _mask(causal: bool | str) -> int:

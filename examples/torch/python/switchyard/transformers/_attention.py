@@ -5,13 +5,12 @@ import torch
 
 from ..torch import attention as dense_attention
 from ..torch import attention_decode
-
-_MOST_DECODE_QUERIES = 16  # attention_decode's
+from ..torch._attention import MAX_DECODE_QUERIES
 
 
 def _serves_decode(query, key, value, dropout) -> bool:
     """Whether the call is a step of decoding: a few queries in half precision, without gradients."""
-    if query.size(2) > _MOST_DECODE_QUERIES or query.dtype == torch.float32 or dropout:
+    if query.size(2) > MAX_DECODE_QUERIES or query.dtype == torch.float32 or dropout:
         return False
     return not (torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value)))
 

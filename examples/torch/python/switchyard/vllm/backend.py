@@ -9,7 +9,7 @@ _TYPES = (torch.float16, torch.bfloat16)
 _NARROW = ("fp8", "fp8_e4m3")
 _OWN_TYPE = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 ATTENTION_TYPES = (AttentionType.DECODER, AttentionType.ENCODER, AttentionType.ENCODER_ONLY)
-_MOST_COLUMNS = 256
+_MAX_COLUMNS = 256
 _PAGES = [16, 32, 64, 128, 256]  # the fastest decoding kernels read pages of powers of two
 
 
@@ -24,10 +24,10 @@ def _columns(narrow: bool) -> int:
 
 def wrong_head_size(head_size: int, cache_type: str | None) -> str | None:
     step = _columns(is_narrow(cache_type))
-    if head_size % step == 0 and 0 < head_size <= _MOST_COLUMNS:
+    if head_size % step == 0 and 0 < head_size <= _MAX_COLUMNS:
         return None
     cache = " with an e4m3 cache" if step == 16 else ""
-    return f"Switchyard serves head sizes that are multiples of {step} up to {_MOST_COLUMNS}{cache}, not {head_size}"
+    return f"Switchyard serves head sizes that are multiples of {step} up to {_MAX_COLUMNS}{cache}, not {head_size}"
 
 
 def wrong_type(dtype: torch.dtype) -> str | None:

@@ -8,7 +8,7 @@ import torch
 from vllm.v1.attention.backend import AttentionCGSupport, AttentionMetadataBuilder, CommonAttentionMetadata
 from vllm.v1.attention.backends.utils import split_decodes_and_prefills
 
-MOST_DECODE_QUERIES = 16  # attention_decode's
+from ..torch._attention import MAX_DECODE_QUERIES
 
 
 @dataclass
@@ -70,14 +70,14 @@ class SwitchyardMetadataBuilder(AttentionMetadataBuilder[SwitchyardMetadata]):
     def __init__(self, kv_cache_spec, layer_names, vllm_config, device):
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
         self._init_reorder_batch_threshold(1, supports_spec_as_decode=True)
-        self.reorder_batch_threshold = min(self.reorder_batch_threshold, MOST_DECODE_QUERIES)
+        self.reorder_batch_threshold = min(self.reorder_batch_threshold, MAX_DECODE_QUERIES)
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
         """Verified tokens beyond attention_decode's are a packed call, whose longest sequence is a host value."""
         speculative = getattr(vllm_config, "speculative_config", None)
         drafted = getattr(speculative, "num_speculative_tokens", None) or 0
-        if drafted + 1 > MOST_DECODE_QUERIES:
+        if drafted + 1 > MAX_DECODE_QUERIES:
             return AttentionCGSupport.UNIFORM_SINGLE_TOKEN_DECODE
         return cls._cudagraph_support
 
