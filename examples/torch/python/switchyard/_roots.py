@@ -15,6 +15,6 @@ def roots() -> list[str]:
     """
     own = Path(__file__).absolute().parent / "share" / "switchyard"
     out = [str(own)] if own.is_dir() else []
-    for each in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        out += [str(folder) for folder in each.load()()]
+    for entry_point in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        out += [str(folder) for folder in entry_point.load()()]
     return out

@@ -13,6 +13,6 @@ def main() -> None:
     program = Path(__file__).absolute().parent / "bin" / "switchyard"
     if not program.exists():
         sys.exit(f"switchyard: this installation was built without the tool ({program})")
-    path = [each for each in os.environ.get("SWITCHYARD_PATH", "").split(":") if each]
+    path = [folder for folder in os.environ.get("SWITCHYARD_PATH", "").split(":") if folder]
     os.environ["SWITCHYARD_PATH"] = ":".join(path + roots())
     os.execv(program, [str(program), *sys.argv[1:]])

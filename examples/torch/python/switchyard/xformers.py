@@ -84,7 +84,7 @@ def memory_efficient_attention(
     """
     shape = query.shape
     if query.dim() == 3:
-        query, key, value = (each.unsqueeze(2) for each in (query, key, value))
+        query, key, value = (tensor.unsqueeze(2) for tensor in (query, key, value))
     elif query.dim() == 5:
         query, key, value = query.flatten(2, 3), _heads_of_keys(key), _heads_of_keys(value)
     elif query.dim() != 4:
@@ -107,7 +107,7 @@ def _dense(query, key, value, bias, kind, p, scale):
     elif added is not None and added.dim() == 3:  # [batch * heads, queries, keys] of 3 dimensions
         added = added.unflatten(0, (query.shape[0], -1))
     window = (-1, -1) if added is bias else _window(bias)
-    return attention(*(each.transpose(1, 2) for each in (query, key, value)), causal=_DENSE.get(kind, _NONE), bias=added,
+    return attention(*(tensor.transpose(1, 2) for tensor in (query, key, value)), causal=_DENSE.get(kind, _NONE), bias=added,
                      window=window, scale=scale, dropout_p=p).transpose(1, 2)  # fmt: skip
 
 
@@ -126,10 +126,12 @@ def _packed(query, key, value, bias, kind, p, scale):
         used = keys.seqlen.to(device, non_blocking=True)
         if kind in _PADDED:  # the keys of a sequence and what pads them
             mask = _PADDED[kind]
-            k, v = (each[: used.shape[0] * keys.padding].unflatten(0, (-1, keys.padding)).transpose(1, 2) for each in (k, v))
+            k, v = (
+                tensor[: used.shape[0] * keys.padding].unflatten(0, (-1, keys.padding)).transpose(1, 2) for tensor in (k, v)
+            )
         else:
             mask, table = _PAGED[kind], bias.block_tables.to(device, non_blocking=True)
-            k, v = (each.unflatten(0, (-1, bias.page_size)) for each in (k, v))
+            k, v = (tensor.unflatten(0, (-1, bias.page_size)) for tensor in (k, v))
     needs = needs_gradient(q, k, v)
     state = _state(None, device) if p else None
     out = _forward(needs, q, k, v, None, None, None, indices(cu_q), indices(cu_k), None, indices(used), indices(table), state,

@@ -58,7 +58,7 @@ def _words(mask_mod, blocks, block_q: int, block_k: int, queries: int, keys: int
     device = blocks[0].device
     shifts = torch.arange(32, dtype=torch.int32, device=device)
     out = []
-    for b, h, q, k in zip(*(each.split(_CHUNK) for each in blocks), strict=True):
+    for b, h, q, k in zip(*(index.split(_CHUNK) for index in blocks), strict=True):
         # A mask_mod may read tensors as long as the sequences.
         i = (q[:, None] * block_q + torch.arange(block_q, device=device)).clamp(max=queries - 1)
         j = (k[:, None] * block_k + torch.arange(block_k, device=device)).clamp(max=keys - 1)

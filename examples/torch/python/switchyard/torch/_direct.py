@@ -34,8 +34,8 @@ def _quick(name: str) -> Callable:
 def needs_gradient(*tensors: torch.Tensor | None) -> bool:
     """Whether autograd records a call with these tensors."""
     if _is_grad_enabled():
-        for each in tensors:
-            if each is not None and each.requires_grad:
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
                 return True
     return False
 
@@ -97,7 +97,7 @@ class Formula:
             return needs if len(needs) == tensors else (*needs, *(False,) * tensors)[:tensors]
 
         def setup(ctx, inputs, output):
-            without = [each for each in keep(ctx, inputs, output) if each is not None]
+            without = [tensor for tensor in keep(ctx, inputs, output) if tensor is not None]
             if without:
                 ctx.mark_non_differentiable(*without)
 

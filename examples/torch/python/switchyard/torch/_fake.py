@@ -10,7 +10,7 @@ from ._library import ops
 
 def _register(name: str):
     """Registers a function that is given all arguments of the op by name: an option that it does not look at needs no change here."""
-    defaults = {each.name: each.default_value for each in getattr(ops, name)._schema.arguments}
+    defaults = {argument.name: argument.default_value for argument in getattr(ops, name)._schema.arguments}
 
     def register(function):
         def fake(*args, **kwargs):
@@ -123,7 +123,7 @@ def _norm(of, statistics: int):
 
 def _norm_backward(of, *wanted: bool):
     like = of.h if of.weight is None else of.weight
-    return _rows(of.h), *(like.new_empty((of.h.shape[-1],)) if each else None for each in wanted)
+    return _rows(of.h), *(like.new_empty((of.h.shape[-1],)) if is_wanted else None for is_wanted in wanted)
 
 
 @_register("rms_norm")

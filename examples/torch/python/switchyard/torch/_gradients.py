@@ -27,7 +27,7 @@ def _refuse_at_the_call(name: str) -> None:
     overload = getattr(ops, name)
 
     def run(*args, **kwargs):
-        if needs_gradient(*(each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor))):
+        if needs_gradient(*(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))):
             raise RuntimeError(f"switchyard::{name} has no gradient")
         with torch._C._AutoDispatchBelowAutograd():
             return overload(*args, **kwargs)

@@ -12,7 +12,7 @@ def _serves_decode(query, key, value, dropout) -> bool:
     """Whether the call is a step of decoding: a few queries in half precision, without gradients."""
     if query.size(2) > MAX_DECODE_QUERIES or query.dtype == torch.float32 or dropout:
         return False
-    return not (torch.is_grad_enabled() and any(each.requires_grad for each in (query, key, value)))
+    return not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (query, key, value)))
 
 
 def attention(

@@ -29,21 +29,23 @@ def _is_for(kind: type, config: type) -> bool:
 @functools.cache
 def _needs(model: type[PreTrainedModel], config: type) -> Needs:
     """Of the masks of a class, by what the attention classes beside it do."""
-    found = [each for each in vars(sys.modules.get(model.__module__, object)).values()
-             if isinstance(each, type) and issubclass(each, torch.nn.Module) and code_of(each) is not None]  # fmt: skip
-    ours = [each for each in found if INTERFACE in code_of(each).co_names and _is_for(each, config)]
-    own = [each for each in found if INTERFACE not in code_of(each).co_names and "attention_mask" in code_of(each).co_varnames
-           and "softmax" in code_of(each).co_names and _is_for(each, config)]  # fmt: skip
+    found = [kind for kind in vars(sys.modules.get(model.__module__, object)).values()
+             if isinstance(kind, type) and issubclass(kind, torch.nn.Module) and code_of(kind) is not None]  # fmt: skip
+    ours = [kind for kind in found if INTERFACE in code_of(kind).co_names and _is_for(kind, config)]
+    own = [kind for kind in found if INTERFACE not in code_of(kind).co_names and "attention_mask" in code_of(kind).co_varnames
+           and "softmax" in code_of(kind).co_names and _is_for(kind, config)]  # fmt: skip
     skips = model._supports_sdpa or config.model_type in _AS_SDPA
-    return Needs(whole=not skips or any(passes_by_name(each, "allow_is_causal_skip") for each in found), added=bool(own),
-                 windows=not all(passes_by_name(each, "sliding_window") for each in ours))  # fmt: skip
+    return Needs(whole=not skips or any(passes_by_name(kind, "allow_is_causal_skip") for kind in found), added=bool(own),
+                 windows=not all(passes_by_name(kind, "sliding_window") for kind in ours))  # fmt: skip
 
 
 def _unknown_arguments(model: type[PreTrainedModel]) -> list[str]:
     """What a class's own attention functions take and ours does not."""
     known = set(inspect.signature(attention).parameters)
     functions = [getattr(sys.modules.get(model.__module__), _EAGER, None)]
-    return sorted({name for each in functions if each is not None for name in inspect.signature(each).parameters} - known)
+    return sorted(
+        {name for function in functions if function is not None for name in inspect.signature(function).parameters} - known
+    )
 
 
 def why_not(model: type[PreTrainedModel]) -> str | None:
@@ -75,7 +77,7 @@ def _record(model: PreTrainedModel) -> None:
     """Remembers what each class needs of masks: they are made for a config, whose model is not told then."""
     config = type(model.config)
     old, new = NEEDS.get(config, Needs()), needs_of(model)
-    NEEDS[config] = Needs(*(getattr(old, each.name) or getattr(new, each.name) for each in dataclasses.fields(Needs)))
+    NEEDS[config] = Needs(*(getattr(old, field.name) or getattr(new, field.name) for field in dataclasses.fields(Needs)))
 
 
 def refuse_others() -> None:

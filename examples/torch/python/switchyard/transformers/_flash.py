@@ -70,7 +70,7 @@ def _check_and_adjust(before, self, attn_implementation, *args, **kwargs):
     if attn_implementation not in _VERSIONS:
         return before(self, attn_implementation, *args, **kwargs)
     own = getattr(self, "_compatible_flash_implementations", None)
-    if own is not None and not any(each.startswith(("flash_attention_", "kernels-community/")) for each in own):
+    if own is not None and not any(name.startswith(("flash_attention_", "kernels-community/")) for name in own):
         raise ValueError(f"{type(self).__name__} takes {own} alone, whose attention is another than {attn_implementation}'s")
     modeling_flash_attention_utils.lazy_import_flash_attention(attn_implementation)  # not the kernel hub's in its place
     return self.get_correct_attn_implementation(attn_implementation, kwargs.get("is_init_check", False))

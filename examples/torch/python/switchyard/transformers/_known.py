@@ -41,7 +41,7 @@ def _code_of(forward) -> tuple | None:
     code = getattr(inspect.unwrap(forward), "__code__", None)
     if code is None:
         return None
-    constants = tuple(_constant(each) for each in code.co_consts if not isinstance(each, str))
+    constants = tuple(_constant(constant) for constant in code.co_consts if not isinstance(constant, str))
     return code.co_code, code.co_names, code.co_varnames, constants
 
 

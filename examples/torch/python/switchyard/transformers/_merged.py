@@ -17,10 +17,10 @@ _linear = torch.nn.functional.linear
 
 def _may_merge(linears: list[torch.nn.Module]) -> bool:
     first = linears[0]
-    for each in linears:
-        if type(each) is not torch.nn.Linear or each.bias is not None or "forward" in vars(each):
+    for linear in linears:
+        if type(linear) is not torch.nn.Linear or linear.bias is not None or "forward" in vars(linear):
             return False
-        weight = each.weight
+        weight = linear.weight
         if type(weight) is not torch.nn.Parameter or weight.dtype != first.weight.dtype or weight.is_meta:
             return False
         if weight.device != first.weight.device or weight.shape[1] != first.weight.shape[1]:
@@ -30,26 +30,26 @@ def _may_merge(linears: list[torch.nn.Module]) -> bool:
 
 def merge(block: torch.nn.Module, names: tuple[str, ...]) -> bool:
     """Puts the weights of a block's projections behind each other. Returns whether it could."""
-    linears = [block._modules[each] for each in names]
+    linears = [block._modules[name] for name in names]
     if not _may_merge(linears):
         return False
     with torch.no_grad():
-        weight = torch.cat([each.weight for each in linears])
+        weight = torch.cat([linear.weight for linear in linears])
         begin = 0
-        for each in linears:
-            rows = each.weight.shape[0]
-            each.weight.data = weight[begin : begin + rows]
+        for linear in linears:
+            rows = linear.weight.shape[0]
+            linear.weight.data = weight[begin : begin + rows]
             begin += rows
     # Where each weight is; an attribute of its own, not a parameter or a buffer.
-    block.__dict__[_MERGED] = (weight, [each.weight.data_ptr() for each in linears])
+    block.__dict__[_MERGED] = (weight, [linear.weight.data_ptr() for linear in linears])
     return True
 
 
 def part(block: torch.nn.Module, names: tuple[str, ...]) -> None:
     """Undoes merge: each weight has memory of its own again."""
     if block.__dict__.pop(_MERGED, None) is not None:
-        for each in names:
-            weight = block._modules[each].weight
+        for name in names:
+            weight = block._modules[name].weight
             weight.data = weight.data.clone()
 
 

@@ -73,10 +73,10 @@ def attention_block(forward, rotary_embedding, has_norms: bool, window: str):
         heads = (batch, seqlen, -1, self.head_dim)
         merged = project_merged(self, QUERY_KEY_VALUE, hidden_states)
         if merged is None:
-            projected = [project(modules[each], hidden_states) for each in QUERY_KEY_VALUE]
+            projected = [project(modules[name], hidden_states) for name in QUERY_KEY_VALUE]
         else:
-            projected = merged.split([modules[each].out_features for each in QUERY_KEY_VALUE], -1)
-        query, key, value = (each.view(heads) for each in projected)
+            projected = merged.split([modules[name].out_features for name in QUERY_KEY_VALUE], -1)
+        query, key, value = (tensor.view(heads) for tensor in projected)
         if has_norms:
             query, key = call(modules["q_norm"], query), call(modules["k_norm"], key)
         value = value.transpose(1, 2)
@@ -129,8 +129,8 @@ def with_checkpoints(forward):
         if not (self.gradient_checkpointing and self.training):
             return forward(self, *args, **kwargs)
         kwargs["use_cache"] = False  # a cache would be written again by the backward
-        for each in CACHES & kwargs.keys():
-            kwargs[each] = None
+        for name in CACHES & kwargs.keys():
+            kwargs[name] = None
         return self._gradient_checkpointing_func(functools.partial(forward, self, **kwargs), *args)
 
     return run
@@ -190,7 +190,7 @@ def rotary_with(style: str, layout: str, has_rows: bool = False):
         rotary_tables', or [batch or 1, seqlen, columns], read where they are: a token's row of the table."""
         if unsqueeze_dim == 2:
             turned = apply_rotary_pos_emb(q.transpose(1, 2), k.transpose(1, 2), cos, sin)
-            return tuple(each.transpose(1, 2) for each in turned)
+            return tuple(tensor.transpose(1, 2) for tensor in turned)
         if unsqueeze_dim != 1:
             raise RuntimeError(
                 f"switchyard.transformers: rotary embedding with unsqueeze_dim={unsqueeze_dim} instead of 1 or 2"
@@ -203,7 +203,7 @@ def rotary_with(style: str, layout: str, has_rows: bool = False):
         if cos.size(0) == seqlen:  # all sequences have the same positions
             return rotary(q, k, cos, sin, rotary_dim=rotary_dim, style=style)
         turned = rotary(_as_one_sequence(q), _as_one_sequence(k), cos, sin, rotary_dim=rotary_dim, style=style)
-        return tuple(_as_batch(each, q.size(0), seqlen) for each in turned)
+        return tuple(_as_batch(tensor, q.size(0), seqlen) for tensor in turned)
 
     return apply_rotary_pos_emb
 

@@ -124,9 +124,9 @@ class _Plan:
     def _tables_above(self, name: str) -> str | None:
         """The module that makes tables in the nearest module around; None where that has several of different layouts."""
         while True:
-            found = [each for each in self._tables if _parent(each) == name]
+            found = [maker for maker in self._tables if _parent(maker) == name]
             if found:
-                return found[0] if len({self._tables[each].layout for each in found}) == 1 else None
+                return found[0] if len({self._tables[maker].layout for maker in found}) == 1 else None
             if not name:
                 return None
             name = _parent(name)
@@ -204,9 +204,9 @@ def patch(model, *, merge_projections: bool = False):
 
 
 def _implementations(modules) -> list:
-    configs = {id(config): config for each in modules if (config := getattr(each, "config", None)) is not None}
-    return [(each, each._attn_implementation_internal) for each in configs.values()
-            if hasattr(each, "_attn_implementation_internal")]  # fmt: skip
+    configs = {id(config): config for module in modules if (config := getattr(module, "config", None)) is not None}
+    return [(config, config._attn_implementation_internal) for config in configs.values()
+            if hasattr(config, "_attn_implementation_internal")]  # fmt: skip
 
 
 def _restore(implementations: list) -> None:
@@ -246,6 +246,6 @@ def report(model) -> dict[str, str]:
     """What the modules of a model call: module name to operators, such as "attention, rotary", or to "unchanged: " and the
     reason. Attention is listed for each layer, also where attn_implementation="switchyard" was asked for without patch."""
     state = getattr(model, _STATE, None)
-    calls = {} if state is None else {name: each.what for name, (each, _) in state.replaced.items()}
+    calls = {} if state is None else {name: replacement.what for name, (replacement, _) in state.replaced.items()}
     unchanged = {} if state is None else state.unchanged
     return _report.merged(_report.attention_calls(model), calls, unchanged)

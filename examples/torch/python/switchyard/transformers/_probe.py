@@ -27,7 +27,7 @@ def names_in_forward(module: torch.nn.Module) -> tuple[str, ...]:
 
 def passes_by_name(kind: type[torch.nn.Module], name: str) -> bool:
     """Whether a call in a class's forward has a keyword argument of this name."""
-    return any(name in each for each in code_of(kind).co_consts if isinstance(each, tuple))
+    return any(name in constant for constant in code_of(kind).co_consts if isinstance(constant, tuple))
 
 
 def parameters_of(module: torch.nn.Module) -> list[inspect.Parameter]:
@@ -50,8 +50,8 @@ def shadow(module: torch.nn.Module, parameters: dict, buffers: dict, modules: di
     """The module with its attributes, and other parameters, buffers and children; in eval mode."""
     out = object.__new__(type(module))
     vars(out).update(vars(module))
-    for each in ("forward", "_old_forward", "_hf_hook"):
-        vars(out).pop(each, None)
+    for name in ("forward", "_old_forward", "_hf_hook"):
+        vars(out).pop(name, None)
     vars(out).update(_parameters=parameters, _buffers=buffers, _modules=modules, training=False)
     return out
 
@@ -62,8 +62,8 @@ def attributes(module: torch.nn.Module) -> tuple:
         (name, _value(value)) for name, value in vars(module).items() if not name.startswith("_") and name != "layer_idx"
     )
     tensors = (*module._parameters.items(), *module._buffers.items())
-    shapes = tuple((name, None if each is None else tuple(each.shape)) for name, each in tensors)
-    children = tuple((name, None if each is None else attributes(each)) for name, each in module._modules.items())
+    shapes = tuple((name, None if tensor is None else tuple(tensor.shape)) for name, tensor in tensors)
+    children = tuple((name, None if child is None else attributes(child)) for name, child in module._modules.items())
     return type(module), is_replaced(module), plain, shapes, children
 
 
@@ -100,7 +100,7 @@ def result(function: Callable, *args, **kwargs):
 def same(got, want, tolerance: float) -> bool:
     """Whether two results are tensors of one type and shape whose values agree in each row, or tuples of such."""
     if isinstance(got, tuple) and isinstance(want, tuple):
-        return len(got) == len(want) and all(same(*each, tolerance) for each in zip(got, want))
+        return len(got) == len(want) and all(same(*pair, tolerance) for pair in zip(got, want))
     if not (isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)):
         return False
     if got.shape != want.shape or got.dtype != want.dtype:

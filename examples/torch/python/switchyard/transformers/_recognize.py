@@ -60,7 +60,7 @@ def _looks_like_norm(module: torch.nn.Module) -> bool:
         return False
     if isinstance(module, (torch.nn.LayerNorm, torch.nn.RMSNorm)):
         return True
-    has_epsilon = any(isinstance(vars(module).get(each), float) for each in _EPSILONS)
+    has_epsilon = any(isinstance(vars(module).get(name), float) for name in _EPSILONS)
     return has_epsilon or "normalized_shape" in vars(module) or type(module).__name__.endswith("Norm")
 
 
@@ -71,16 +71,16 @@ def norm_of(module: torch.nn.Module) -> Norm | str | None:
     if is_replaced(module):
         return _REPLACED
     if not takes_one_tensor(module):
-        return f"its forward takes {', '.join(each.name for each in parameters_of(module))}"
-    given = {name: each for name, each in module._parameters.items() if each is not None}
-    if any(each.dim() != 1 for each in given.values()):
+        return f"its forward takes {', '.join(parameter.name for parameter in parameters_of(module))}"
+    given = {name: parameter for name, parameter in module._parameters.items() if parameter is not None}
+    if any(parameter.dim() != 1 for parameter in given.values()):
         return "its weight has more than one dimension"
     normalized = vars(module).get("normalized_shape")
     if normalized is not None and not isinstance(normalized, int) and len(normalized) != 1:
         return "it normalises more than one dimension"
     if normalized is not None:
         normalized = normalized if isinstance(normalized, int) else normalized[0]
-    widths = {each.shape[0] for each in given.values()} or {normalized or 48}
+    widths = {parameter.shape[0] for parameter in given.values()} or {normalized or 48}
     if len(widths) != 1:
         return "its weight and bias disagree"
     width = max(widths) or 48  # 0: whose elements are elsewhere, as DeepSpeed leaves them
@@ -92,15 +92,15 @@ def norm_of(module: torch.nn.Module) -> Norm | str | None:
     want = result(type(module).forward, probe, rows)
     if isinstance(want, Exception):
         return f"its forward fails on a probe: {type(want).__name__}"
-    own = [vars(module)[each] for each in _EPSILONS if isinstance(vars(module).get(each), float)]
+    own = [vars(module)[name] for name in _EPSILONS if isinstance(vars(module).get(name), float)]
     for norm in _norms(own or [1e-5, 1e-6, 1e-8, 1e-12], set(given)):
         vars(probe)[_calls.NORM] = norm.values
         if same(result(norm.forward, probe, rows), want, _EXACT):
             break
     else:
         return "its result on a probe is neither RMSNorm's nor LayerNorm's"
-    half = {name: None if each is None else torch.nn.Parameter(each.bfloat16(), requires_grad=False)
-            for name, each in weights.items()}  # fmt: skip
+    half = {name: None if weight is None else torch.nn.Parameter(weight.bfloat16(), requires_grad=False)
+            for name, weight in weights.items()}  # fmt: skip
     vars(probe)["_parameters"] = half
     if not same(result(norm.forward, probe, rows.bfloat16()), result(type(module).forward, probe, rows.bfloat16()), _HALF):
         return "its result in half precision differs"
@@ -122,9 +122,9 @@ _OUTER, _INNER = 16, 24
 def _linears(module: torch.nn.Module) -> dict[str, tuple[int, int]]:
     """The children that are linear layers, quantised and adapted ones too, with their columns in and out."""
     return {
-        name: (each.in_features, each.out_features)
-        for name, each in module._modules.items()
-        if isinstance(getattr(each, "in_features", None), int) and isinstance(getattr(each, "out_features", None), int)
+        name: (child.in_features, child.out_features)
+        for name, child in module._modules.items()
+        if isinstance(getattr(child, "in_features", None), int) and isinstance(getattr(child, "out_features", None), int)
     }
 
 
@@ -133,7 +133,7 @@ def _roles(linears: dict[str, tuple[int, int]]) -> list[tuple[str, str | None, s
     out = []
     for down, (inner, outer) in linears.items():
         others = [name for name in linears if name != down]
-        if len(others) == 2 and all(linears[each] == (outer, inner) for each in others):
+        if len(others) == 2 and all(linears[name] == (outer, inner) for name in others):
             out += [(others[0], others[1], down), (others[1], others[0], down)]
         elif len(others) == 1 and linears[others[0]] == (outer, 2 * inner):
             out.append((others[0], None, down))
@@ -146,17 +146,17 @@ def gated_of(module: torch.nn.Module) -> Gated | str | None:
     roles = _roles(linears) if len(linears) in (2, 3) else []
     if not roles or module._parameters or module._buffers or not takes_one_tensor(module):
         return None
-    others = {name: each for name, each in module._modules.items() if name not in linears and each is not None}
-    if any(next(each.parameters(), None) is not None for each in others.values()):
+    others = {name: child for name, child in module._modules.items() if name not in linears and child is not None}
+    if any(next(child.parameters(), None) is not None for child in others.values()):
         return None
     if is_replaced(module):
         return _REPLACED
     random = Randoms()
     inner, outer = linears[roles[0][2]]
     small = {outer: _OUTER, inner: _INNER, 2 * inner: 2 * _INNER} if inner != outer else {outer: _OUTER, 2 * outer: 2 * _OUTER}
-    children = {**module._modules, **{name: shadow(each, {}, {}, each._modules) for name, each in others.items()}}
+    children = {**module._modules, **{name: shadow(child, {}, {}, child._modules) for name, child in others.items()}}
     for name, sizes in linears.items():
-        children[name] = _small_linear(random, *(small[each] for each in sizes), module._modules[name])
+        children[name] = _small_linear(random, *(small[size] for size in sizes), module._modules[name])
     probe = shadow(module, {}, {}, children)
     for name, value in vars(module).items():  # sizes that the forward splits by
         if type(value) is int and value in small:
@@ -170,7 +170,7 @@ def gated_of(module: torch.nn.Module) -> Gated | str | None:
             gated = Gated(function, *role)
             if same(result(gated.forward, probe, x), want, _EXACT):
                 vars(probe)["training"] = True
-                drops = any(getattr(each, "p", 0) for each in others.values() if isinstance(each, torch.nn.Dropout))
+                drops = any(getattr(child, "p", 0) for child in others.values() if isinstance(child, torch.nn.Dropout))
                 if drops or not same(result(type(module).forward, probe, x), want, _EXACT):
                     return "it drops elements in training"
                 return gated
@@ -227,26 +227,26 @@ def _arguments_of_tables(module: torch.nn.Module, count: int) -> list[tuple]:
     if count == 2:
         return [()]
     kinds = getattr(module, "layer_types", None) or getattr(getattr(module, "config", None), "layer_types", None) or []
-    return [(each,) for each in dict.fromkeys(kinds)]
+    return [(kind,) for kind in dict.fromkeys(kinds)]
 
 
 def tables_of(module: torch.nn.Module) -> Tables | None:
     """A module that makes cos and sin from positions: its buffers are frequencies."""
-    names = [each.name for each in parameters_of(module)]
+    names = [parameter.name for parameter in parameters_of(module)]
     if names[:2] != ["x", "position_ids"] or len(names) > 3 or module._parameters or not module._buffers:
         return None
-    if is_replaced(module) or any(each is None or each.is_meta for each in module._buffers.values()):
+    if is_replaced(module) or any(buffer is None or buffer.is_meta for buffer in module._buffers.values()):
         return None
-    buffers = {name: each.detach().to("cpu") for name, each in module._buffers.items()}
+    buffers = {name: buffer.detach().to("cpu") for name, buffer in module._buffers.items()}
     positions = torch.tensor([[0, 3, 1, 7, 4], [2, 5, 9, 6, 8]], device="cpu")
     x, found = torch.zeros(2, 5, 4, device="cpu"), set()
     for more in _arguments_of_tables(module, len(names)):
         made = result(type(module).forward, shadow(module, {}, dict(buffers), {}), x, positions, *more)
-        if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(each, torch.Tensor) for each in made)):
+        if not (isinstance(made, tuple) and len(made) == 2 and all(isinstance(table, torch.Tensor) for table in made)):
             return None
-        if made[0].dim() != 3 or made[0].shape != made[1].shape or not all(each.is_floating_point() for each in made):
+        if made[0].dim() != 3 or made[0].shape != made[1].shape or not all(table.is_floating_point() for table in made):
             return None
-        layouts = {_layout_of(each) for each in made}
+        layouts = {_layout_of(table) for table in made}
         if len(layouts) != 1:
             return None
         found |= layouts
@@ -257,7 +257,7 @@ def tables_of(module: torch.nn.Module) -> Tables | None:
     if is_plain:
         rows = result(_modules.rotary_tables, shadow(module, {}, dict(buffers), {}), x, positions)
         is_plain = isinstance(rows, tuple) and same(
-            tuple(map(_LAYOUTS[layout], rows)), tuple(each.flatten(0, 1) for each in made), _EXACT)  # fmt: skip
+            tuple(map(_LAYOUTS[layout], rows)), tuple(table.flatten(0, 1) for table in made), _EXACT)  # fmt: skip
     return Tables(layout, is_plain)
 
 
@@ -292,7 +292,7 @@ def _rotary_on_probe(function: Callable, layout: str) -> Rotary | str:
     for pairs in (dim // 2, dim // 4):  # all of a head's elements, and half of them
         tables = [_LAYOUTS[layout](random(2, 5, pairs)) for _ in range(2)]
         inputs.append((random(2, 3, 5, dim), random(2, 1, 5, dim), *tables))
-    whole, part = (result(function, *each) for each in inputs)
+    whole, part = (result(function, *arguments) for arguments in inputs)
     for style in ("half", "interleaved"):
         ours = Rotary(style, layout).function()
         if same(result(ours, *inputs[0]), _as_tuple(whole), _EXACT):

@@ -27,7 +27,7 @@ def attention_calls(model: torch.nn.Module) -> dict[str, str]:
             ours = implementation == "switchyard"
             out[name] = "attention" if ours else f"{UNCHANGED}its attn_implementation is {implementation!r}"
         elif _is_attention(module) and not any(map(_is_attention, list(module.modules())[1:])):
-            inside = [each for each in module.modules() if INTERFACE in names_in_forward(each)]
+            inside = [submodule for submodule in module.modules() if INTERFACE in names_in_forward(submodule)]
             if not inside:
                 out[name] = f"{UNCHANGED}{type(module).__name__} computes attention itself"
     return out
@@ -37,9 +37,9 @@ def merged(attention: dict[str, str], calls: dict[str, str], unchanged: dict[str
     """All in one: a module that calls several operators names them, then why another is not."""
     out = {}
     for name in {**calls, **attention, **unchanged}:
-        found = [each[name] for each in (attention, calls) if name in each]
-        served = [each for each in found if not each.startswith(UNCHANGED)]
-        reasons = [each.removeprefix(UNCHANGED) for each in found if each.startswith(UNCHANGED)]
+        found = [reports[name] for reports in (attention, calls) if name in reports]
+        served = [report for report in found if not report.startswith(UNCHANGED)]
+        reasons = [report.removeprefix(UNCHANGED) for report in found if report.startswith(UNCHANGED)]
         reasons += [unchanged[name]] if name in unchanged else []
         parts = [", ".join(served)] * bool(served) + [UNCHANGED + "; ".join(reasons)] * bool(reasons)
         out[name] = "; ".join(parts)
