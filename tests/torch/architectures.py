@@ -84,7 +84,7 @@ def tiny(cls: type[PreTrainedModel]):
         except Exception as problem:  # each config has its own demands
             problems.append(f"{type(problem).__name__}: {problem}".splitlines()[0][:80])
             continue
-        count = sum(each.numel() for each in model.parameters())
+        count = sum(parameter.numel() for parameter in model.parameters())
         if count > MAX_PARAMETERS:
             raise NoModel(f"its small config has {count} parameters")
         return config

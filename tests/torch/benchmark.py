@@ -32,7 +32,7 @@ PARTS = ("prefill", "training", "decode", "host")
 
 
 def names(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 class Bench:
@@ -52,8 +52,8 @@ class Bench:
         with open(self.out, "a") as file:
             file.write(json.dumps(row) + "\n")
         shown = row.get("failed", f"{row['ms']:.3f} ms" if "ms" in row else "")
-        what = [row.get(each) for each in ("kind", "model", "part", "size", "peer", "op", "mode")]
-        print(*(each for each in what if each is not None), shown, flush=True)
+        what = [row.get(column) for column in ("kind", "model", "part", "size", "peer", "op", "mode")]
+        print(*(value for value in what if value is not None), shown, flush=True)
 
     def machine(self) -> None:
         import transformers
@@ -271,7 +271,7 @@ def main() -> None:
     parser.add_argument("--parts", type=names, default=list(PARTS), help=f"of {','.join(PARTS)}")
     parser.add_argument("--models", type=names, default=["llama", "qwen3"])
     parser.add_argument("--peers", type=names, default=[], help="all unless given, in this order")
-    parser.add_argument("--sizes", type=lambda text: [int(each) for each in names(text)], default=[],
+    parser.add_argument("--sizes", type=lambda text: [int(size) for size in names(text)], default=[],
                         help="tokens of prefill and training, batches of decode: only these")  # fmt: skip
     parser.add_argument("--out", default="benchmark.jsonl", help="JSON lines are appended")
     parser.add_argument("--budget-s", type=float, default=0.0)
@@ -293,9 +293,9 @@ def main() -> None:
         ("peer", given.peers, PEERS),
         ("model", given.models, ("llama", "qwen3")),
     ):
-        for each in asked:
-            if each not in known:
-                sys.exit(f"benchmark: no {what} {each!r}; there are {', '.join(known)}")
+        for name in asked:
+            if name not in known:
+                sys.exit(f"benchmark: no {what} {name!r}; there are {', '.join(known)}")
     bench = Bench(given)
     bench.machine()
     if "host" in given.parts:

@@ -100,20 +100,20 @@ def contenders(given, q, k, v, mask, grad):
     }
     out = {}
     for name, function in functions.items():
-        plain = [each.detach() for each in (q, k, v)]
+        plain = [tensor.detach() for tensor in (q, k, v)]
         with torch.no_grad():
             result = function(*plain).clone()
             forward = Timed(lambda function=function, plain=plain: function(*plain))
         if not q.is_cuda and name == "FlexAttention":  # which has no backward there
             out[name] = (forward, None, [result])
             continue
-        leaves = [each.detach().requires_grad_() for each in (q, k, v)]
+        leaves = [tensor.detach().requires_grad_() for tensor in (q, k, v)]
         recorded = function(*leaves)
 
         def backward(recorded=recorded, leaves=leaves):
             return torch.autograd.grad(recorded, leaves, grad, retain_graph=True)
 
-        results = [result, *(each.clone() for each in backward())]
+        results = [result, *(gradient.clone() for gradient in backward())]
         out[name] = (forward, Timed(backward), results)
     return out
 
@@ -127,7 +127,7 @@ def measure(given, case: str, tokens: int, dim: int) -> dict:
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     heads_kv = heads // given.group
     shapes = (batch, tokens, heads, dim), (batch, tokens, heads_kv, dim), (batch, tokens, heads_kv, dim)
-    q, k, v = (torch.randn(each, device=device, dtype=dtype).transpose(1, 2) for each in shapes)
+    q, k, v = (torch.randn(shape, device=device, dtype=dtype).transpose(1, 2) for shape in shapes)
     grad = torch.randn(batch, heads, tokens, dim, device=device, dtype=dtype)
     all_of = contenders(given, q, k, v, mask, grad)
     times = {name: ([], []) for name in all_of}
@@ -141,9 +141,9 @@ def measure(given, case: str, tokens: int, dim: int) -> dict:
             "seen": pairs / tokens**2, "differences": differences}  # fmt: skip
     flops = 2 * batch * heads * pairs * dim
     for name, both in times.items():
-        for part, products, each in zip(("forward", "backward"), (2, 5), both, strict=True):
-            line[f"{name} {part} ms"] = statistics.median(each)
-            line[f"{name} {part} TFLOP/s"] = products * flops / statistics.median(each) / 1e9
+        for part, products, milliseconds in zip(("forward", "backward"), (2, 5), both, strict=True):
+            line[f"{name} {part} ms"] = statistics.median(milliseconds)
+            line[f"{name} {part} TFLOP/s"] = products * flops / statistics.median(milliseconds) / 1e9
     return line
 
 
@@ -177,7 +177,7 @@ def main() -> None:
                 for part in ("forward", "backward"):
                     ours, theirs = (line[f"{name} {part} TFLOP/s"] for name in ("switchyard", "FlexAttention"))
                     cells.append(f"{ours:.0f}, {theirs:.0f}, {ours / theirs:.2f}")
-                worst = ", ".join(f"{each:.1e}" for each in line["differences"])
+                worst = ", ".join(f"{difference:.1e}" for difference in line["differences"])
                 print(
                     f"| {case}, {tokens}, {dim} | {100 * line['seen']:.0f} % | {cells[0]} | {cells[1]} | {worst} |", flush=True
                 )

@@ -29,7 +29,7 @@ def turns(functions: dict, clock, synchronize, calls: int, rounds: int) -> dict:
             if round:  # the first warms up
                 times[name].append((clock() - begin) / calls * 1e6)
     synchronize()
-    return {name: sorted(each)[len(each) // 10] for name, each in times.items()}
+    return {name: sorted(samples)[len(samples) // 10] for name, samples in times.items()}
 
 
 def calls_of(torch, device, size) -> dict:
@@ -43,7 +43,7 @@ def calls_of(torch, device, size) -> dict:
     x, y = (torch.randn(rows, columns, **kind) for _ in range(2))
     w, b = (torch.randn(columns, **kind) for _ in range(2))
     angle = torch.randn(seqlen, dim // 2, device=device)
-    cos, sin = (each.to(kind["dtype"]) for each in (angle.cos(), angle.sin()))
+    cos, sin = (table.to(kind["dtype"]) for table in (angle.cos(), angle.sin()))
     wide_cos, wide_sin = torch.cat((cos, cos), -1), torch.cat((sin, sin), -1)
 
     def turned(x):  # as transformers has it
@@ -63,7 +63,7 @@ def calls_of(torch, device, size) -> dict:
 
 def with_backward(torch, function, inputs):
     out = function()
-    grads = [torch.ones_like(each) for each in (out if isinstance(out, tuple) else (out,))]
+    grads = [torch.ones_like(result) for result in (out if isinstance(out, tuple) else (out,))]
     return lambda: torch.autograd.grad(function(), inputs, grads)
 
 
@@ -74,8 +74,8 @@ def ops(torch, device, size, clock, synchronize, calls: int, rounds: int):
         has_gradients = mode.startswith("with")
         functions = {}
         for op, (ours, theirs, inputs) in measured.items():
-            for each in inputs:
-                each.requires_grad_(has_gradients)
+            for tensor in inputs:
+                tensor.requires_grad_(has_gradients)
             if mode == "with backward":
                 ours, theirs = with_backward(torch, ours, inputs), with_backward(torch, theirs, inputs)
             functions[op, "switchyard"], functions[op, "torch"] = ours, theirs

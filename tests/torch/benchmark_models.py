@@ -87,7 +87,7 @@ def with_flash_4(config, device):
     from flash_attn.cute import flash_attn_func
 
     def attention(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **kwargs):
-        rows = [each.transpose(1, 2) for each in (query, key, value)]
+        rows = [tensor.transpose(1, 2) for tensor in (query, key, value)]
         out = flash_attn_func(*rows, softmax_scale=scaling, causal=True)
         return out[0] if isinstance(out, tuple) else out, None
 

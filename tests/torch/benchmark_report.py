@@ -30,7 +30,7 @@ def read(files: list[str]) -> list[dict]:
         with open(file) as opened:
             for line in opened:
                 row = json.loads(line)
-                key = tuple(row.get(each) for each in ("kind", "model", "part", "size", "peer", "op", "mode"))
+                key = tuple(row.get(column) for column in ("kind", "model", "part", "size", "peer", "op", "mode"))
                 if key in out and "failed" in row and "failed" not in out[key]:
                     continue
                 out[key] = row

@@ -34,7 +34,7 @@ SKIPPED_ON_GPU = {
 def _turn(x, cos, sin, interleaved=False, inplace=False, seqlen_offsets=0, **_):
     """x [batch, tokens, heads, dim] turned by its places behind seqlen_offsets."""
     place = torch.as_tensor(seqlen_offsets, device=x.device).reshape(-1, 1) + torch.arange(x.shape[1], device=x.device)
-    cos, sin = (each.float()[place][:, :, None] for each in (cos, sin))
+    cos, sin = (table.float()[place][:, :, None] for table in (cos, sin))
     turned, rest = x.float().split([2 * cos.shape[-1], x.shape[-1] - 2 * cos.shape[-1]], -1)
     a, b = (turned[..., ::2], turned[..., 1::2]) if interleaved else turned.chunk(2, -1)
     parts = a * cos - b * sin, a * sin + b * cos
@@ -75,7 +75,7 @@ class _Drawn:
 
     def parametrize(self, names: str, values):
         def mark(test):
-            test.__dict__.setdefault("_axes", []).append([(names, each) for each in values])
+            test.__dict__.setdefault("_axes", []).append([(names, value) for value in values])
             return test
 
         return mark
@@ -87,7 +87,7 @@ class _Drawn:
     def _draw(self, axes) -> dict:
         case = {}
         for names, value in map(self.random.choice, axes):
-            keys = [each.strip() for each in names.split(",")]
+            keys = [name.strip() for name in names.split(",")]
             case.update(zip(keys, value if len(keys) > 1 else [value], strict=True))
         return case
 

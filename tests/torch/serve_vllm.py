@@ -63,10 +63,12 @@ def main() -> None:
     sampling = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True, detokenize=False, logprobs=3)
     found = [
         {
-            "tokens": list(each.outputs[0].token_ids),
-            "logarithms": [sorted((one.logprob for one in at.values()), reverse=True)[:3] for at in each.outputs[0].logprobs],
+            "tokens": list(request.outputs[0].token_ids),
+            "logarithms": [
+                sorted((one.logprob for one in at.values()), reverse=True)[:3] for at in request.outputs[0].logprobs
+            ],
         }
-        for each in engine.generate(prompts, sampling)
+        for request in engine.generate(prompts, sampling)
     ]
     (folder / f"{backend}.json").write_text(json.dumps(found))
 

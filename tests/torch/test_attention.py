@@ -20,7 +20,7 @@ MASKS = {True: "causal_bottom_right", False: "none"}
 
 def tensors(b=2, h=4, h_kv=2, n=13, m=19, d=24, dv=24, dtype=torch.float32):
     shapes = (b, h, n, d), (b, h_kv, m, d), (b, h_kv, m, dv)
-    return [torch.randn(each, dtype=dtype, requires_grad=True) for each in shapes]
+    return [torch.randn(shape, dtype=dtype, requires_grad=True) for shape in shapes]
 
 
 def compare(got, want, tolerance=3e-6):
@@ -41,7 +41,7 @@ def test_gradients(name, sizes):
     q, k, v = tensors(**sizes)
     options = CASES[name]
     out, lse = sy.attention(q, k, v, **options, return_lse=True)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
     want, want_lse = reference.attention(*wide, **judged(options))
     compare(out, want)
     compare(lse, want_lse)
@@ -54,7 +54,7 @@ def test_gradients(name, sizes):
 def test_strides_need_no_order():
     q, k, v = tensors(n=9, m=9)
     parts = torch.randn(2, 9, 3, 4, 24).unbind(2)  # a fused projection's [batch, seqlen, 3, heads, dim]
-    q, k, v = [each.transpose(1, 2) for each in parts]
+    q, k, v = [tensor.transpose(1, 2) for tensor in parts]
     compare(sy.attention(q, k, v), reference.attention(q.double(), k.double(), v.double())[0])
     odd = torch.randn(2, 4, 24, 9).transpose(2, 3)  # the innermost dimension is strided: copied
     compare(sy.attention(odd, k, v), reference.attention(odd.double(), k.double(), v.double())[0])
@@ -65,7 +65,7 @@ def test_bias_has_a_gradient(shape):
     q, k, v = tensors()
     bias = torch.randn(shape, requires_grad=True)
     out = sy.attention(q, k, v, bias=bias)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v, bias)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v, bias)]
     want, _ = reference.attention(*wide[:3], bias=wide[3])
     compare(out, want)
     grad = torch.randn_like(out)
@@ -86,7 +86,7 @@ def test_sinks_have_a_gradient(causal):
     q, k, v = tensors()
     sinks = torch.randn(4, requires_grad=True)
     out = sy.attention(q, k, v, causal=causal, sinks=sinks)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v, sinks)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v, sinks)]
     want, _ = reference.attention(*wide[:3], mask=MASKS[causal], sinks=wide[3])
     compare(out, want)
     grad = torch.randn_like(out)
@@ -107,7 +107,7 @@ def test_dropout_drops_what_the_mask_says():
     out = sy.attention(q, k, v, dropout_p=0.3, dropout_state=state)
     kept = sy.attention_dropout_mask(state, 2, 4, 13, 19, 0.3)
     assert 0.1 < (kept == 0).double().mean() < 0.5
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
     want, _ = reference.attention(*wide, kept=kept.double())
     compare(out, want)
     grad = torch.randn_like(out)
@@ -130,13 +130,13 @@ def test_packed_sequences(lengths):
     cu = torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
     q, k, v = [torch.randn(total, h, 16, requires_grad=True) for h in (4, 2, 2)]
     out = sy.attention_varlen(q, k, v, cu, cu, max(lengths), max(lengths), causal=True)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
     parts, begin = [], 0
-    for each in lengths:
-        one = [x[begin : begin + each].transpose(0, 1)[None] for x in wide]
-        if each:
+    for length in lengths:
+        one = [x[begin : begin + length].transpose(0, 1)[None] for x in wide]
+        if length:
             parts.append(reference.attention(*one, mask="causal_bottom_right")[0][0].transpose(0, 1))
-        begin += each
+        begin += length
     want = torch.cat(parts)
     compare(out, want)
     grad = torch.randn_like(out)
@@ -148,10 +148,10 @@ def test_keys_in_use():
     q, k, v = tensors(n=3)
     used = torch.tensor([5, 19], dtype=torch.int32)
     out = sy.attention(q, k, v, causal=True, seqused_k=used)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
-    each = [reference.attention(*(x[b : b + 1, :, : (None if i == 0 else n)] for i, x in enumerate(wide)),
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
+    parts = [reference.attention(*(x[b : b + 1, :, : (None if i == 0 else n)] for i, x in enumerate(wide)),
                                 mask="causal_bottom_right")[0] for b, n in enumerate(used.tolist())]  # fmt: skip
-    want = torch.cat(each)
+    want = torch.cat(parts)
     compare(out, want)
     grad = torch.randn_like(out)
     for mine, theirs in zip(torch.autograd.grad(out, (q, k, v), grad), torch.autograd.grad(want, wide, grad.double())):
@@ -282,7 +282,7 @@ def test_the_lse_has_a_gradient(name, compiled, with_out):
     given = [*tensors(), torch.randn(1, 4, 13, 19, requires_grad=True), torch.randn(4, requires_grad=True)]
     q, k, v, bias, sinks = given
     out, lse = call(q, k, v, bias=bias, sinks=sinks, **CASES[name], return_lse=True)
-    wide = [each.detach().double().requires_grad_() for each in given]
+    wide = [tensor.detach().double().requires_grad_() for tensor in given]
     want, want_lse = reference.attention(*wide[:3], bias=wide[3], sinks=wide[4], **judged(CASES[name]))
     weights, of_lse = torch.randn_like(out), torch.randn_like(lse)
     loss = (lse * of_lse).sum() + ((out * weights).sum() if with_out else 0)
@@ -298,10 +298,10 @@ def test_the_lse_of_packed_sequences_has_a_gradient():
     cu = torch.tensor([0, 3, 7], dtype=torch.int32)
     sinks = torch.randn(4, requires_grad=True)
     out, lse = sy.attention_varlen(q, k, v, cu, cu, 4, 4, causal=True, sinks=sinks, return_lse=True)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v, sinks)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v, sinks)]
     want = 0
-    for part in zip(*(each.split(lengths) for each in wide[:3]), strict=True):
-        one, one_lse = reference.attention(*(each.transpose(0, 1)[None] for each in part), mask="causal_bottom_right",
+    for part in zip(*(tensor.split(lengths) for tensor in wide[:3]), strict=True):
+        one, one_lse = reference.attention(*(tensor.transpose(0, 1)[None] for tensor in part), mask="causal_bottom_right",
                                            sinks=wide[3])  # fmt: skip
         want = want + one.square().sum() + one_lse.square().sum()
     loss = out.square().sum() + lse.square().sum()
@@ -341,7 +341,7 @@ def test_the_lses_gradient_may_be_nan_where_nothing_is_seen():
 def test_no_keys(causal, sinks, bias):
     """Empty tensors of PyTorch have a null address. Nothing is seen: 0, and the LSE is the sink's or -infinity."""
     q, k, v = torch.randn(2, 4, 5, 64), torch.randn(2, 2, 0, 64), torch.randn(2, 2, 0, 64)
-    given = [each.requires_grad_() for each in (q, k, v)]
+    given = [tensor.requires_grad_() for tensor in (q, k, v)]
     sink = torch.randn(4, requires_grad=True) if sinks else None
     options = {"bias": torch.empty(2, 4, 5, 0)} if bias else {}
     out, lse = sy.attention(*given, causal=causal, sinks=sink, return_lse=True, **options)
@@ -350,8 +350,8 @@ def test_no_keys(causal, sinks, bias):
     compare(lse.detach(), want.double()) if sinks else torch.testing.assert_close(lse.detach(), want)
     with torch.no_grad():
         assert torch.equal(sy.attention(*given, causal=causal, sinks=sink, **options), out)
-    for each, grad in zip(given, torch.autograd.grad(out.sum(), given, retain_graph=sinks), strict=True):
-        assert torch.equal(grad, torch.zeros_like(each))
+    for tensor, grad in zip(given, torch.autograd.grad(out.sum(), given, retain_graph=sinks), strict=True):
+        assert torch.equal(grad, torch.zeros_like(tensor))
     if sinks:
         assert torch.equal(torch.autograd.grad(out.sum(), sink)[0], torch.zeros(4))
 
@@ -372,7 +372,7 @@ def test_no_queries_batches_heads_or_columns(empty):
     k = torch.randn(*shape[:2], 7, shape[3], requires_grad=True)
     out = sy.attention(q, k, k)
     assert out.shape == q.shape and sy.rotary(q).shape == q.shape
-    for each, grad in zip((q, k), torch.autograd.grad(out.sum(), (q, k)), strict=True):
-        assert torch.equal(grad, torch.zeros_like(each))
+    for tensor, grad in zip((q, k), torch.autograd.grad(out.sum(), (q, k)), strict=True):
+        assert torch.equal(grad, torch.zeros_like(tensor))
     (grad,) = torch.autograd.grad(sy.rotary(q).sum(), q)
     assert grad.shape == q.shape

@@ -91,7 +91,7 @@ def test_the_program(run, tmp_path):
     """Every part, peers that are not installed among them; a line for each measurement."""
     out = tmp_path / "small.jsonl"
     run("--small", "--out", out, "--models", "qwen3", "--peers", "sdpa,compile is_causal,liger,switchyard", "--sizes", "16,1")
-    rows = [json.loads(each) for each in out.read_text().splitlines()]
+    rows = [json.loads(text) for text in out.read_text().splitlines()]
     found = {(row["part"], row["peer"]): row for row in rows if row["kind"] == "model"}
     for peer in ("sdpa", "switchyard"):
         for part in ("prefill", "training", "decode"):
@@ -111,7 +111,7 @@ def test_turns(tmp_path):
     out = tmp_path / "turns.jsonl"
     command = [sys.executable, benchmark_turns.__file__, "--small", "--out", out, "--models", "qwen3", "--peers", "sdpa,liger,switchyard",
                "--cells", "prefill:16,decode:1", "--rounds", "2", "--runs", "2"]  # fmt: skip
-    subprocess.run([str(each) for each in command], check=True, capture_output=True)
+    subprocess.run([str(word) for word in command], check=True, capture_output=True)
     lines = map(json.loads, out.read_text().splitlines())
     rows = {(row["part"], row["peer"]): row for row in lines if row["kind"] == "model"}
     assert len(rows) == 6

@@ -25,7 +25,7 @@ MODS = {
 
 def tensors(b=2, h=4, h_kv=2, n=256, m=256, d=16, dv=16):
     shapes = (b, h, n, d), (b, h_kv, m, d), (b, h_kv, m, dv)
-    return [torch.randn(each, requires_grad=True) for each in shapes]
+    return [torch.randn(shape, requires_grad=True) for shape in shapes]
 
 
 def compare(got, want, tolerance=5e-6):
@@ -36,7 +36,7 @@ def compare(got, want, tolerance=5e-6):
 def flex(q, k, v, mask):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it is slow in eager mode
-        return flex_attention(*(each.detach() for each in (q, k, v)), block_mask=mask, enable_gqa=True, return_lse=True)
+        return flex_attention(*(tensor.detach() for tensor in (q, k, v)), block_mask=mask, enable_gqa=True, return_lse=True)
 
 
 def dense(q, k, v, seen):
@@ -65,7 +65,7 @@ def test_beside_flex_attention(name, n, m):
 
     grad, grad_lse = torch.randn_like(out), torch.randn_like(lse)
     got = torch.autograd.grad((out, lse), (q, k, v), (grad, grad_lse.masked_fill(blind, torch.nan)))
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v)]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v)]
     seen = create_mask(MODS[name], batch, heads, n, m, device="cpu").expand(2, 4, n, m)
     theirs = torch.autograd.grad(dense(*wide, seen), wide, (grad.double(), grad_lse.double()))
     for mine, their in zip(got, theirs):
@@ -144,7 +144,7 @@ def test_op_contract():
     torch.library.opcheck(torch.ops.switchyard.attention_forward.default, (q, k, v), {"with_lse": True, **named})
     with torch.no_grad():
         out, lse = torch.ops.switchyard.attention_forward(q, k, v, with_lse=True, **named)
-        plain = [each.detach() for each in (q, k, v)]
+        plain = [tensor.detach() for tensor in (q, k, v)]
         torch.library.opcheck(torch.ops.switchyard.attention_backward.default, (out, *plain, out, lse), named)
 
 

@@ -24,9 +24,9 @@ def make(kind, implementation="eager"):
     except architectures.NoModel as reason:
         pytest.skip(str(reason))
     with torch.no_grad():  # norms are constant at first
-        for each in model.parameters():
-            if each.dim() == 1:
-                each.add_(0.1 * torch.randn_like(each))
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
     return model, given
 
 
@@ -45,7 +45,7 @@ def forward(model, given, mask=None):
 def gradients(model, given):
     model.zero_grad()
     forward(model, given).float().square().mean().backward()
-    return {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
 
 
 def padded(given, side):
@@ -55,7 +55,7 @@ def padded(given, side):
 
 
 def generated(model, given):
-    inputs = {name: each for name, each in given.items() if not name.startswith("decoder_")}
+    inputs = {name: tensor for name, tensor in given.items() if not name.startswith("decoder_")}
     options = {"max_new_tokens": 4, "min_new_tokens": 4, "do_sample": False, "pad_token_id": 0, "disable_compile": True}
     if "input_ids" in given:
         options["attention_mask"] = padded(given, "left")
@@ -81,7 +81,7 @@ def attempt(function, model):
 
 def differs(got, want) -> bool:
     if isinstance(want, dict):
-        most = max((each.abs().max() for each in want.values() if each.numel()), default=0.0)
+        most = max((gradient.abs().max() for gradient in want.values() if gradient.numel()), default=0.0)
         return got.keys() != want.keys() or any(
             ((got[n] - w).abs() > 2e-4 * most).any() for n, w in want.items())  # fmt: skip
     if got.shape != want.shape or want.numel() == 0:
@@ -92,7 +92,7 @@ def differs(got, want) -> bool:
 
 
 def is_finite(result) -> bool:
-    return all(each.isfinite().all() for each in (result.values() if isinstance(result, dict) else [result]))
+    return all(tensor.isfinite().all() for tensor in (result.values() if isinstance(result, dict) else [result]))
 
 
 def wanted(model, given):
@@ -112,7 +112,7 @@ def wanted(model, given):
     return out
 
 
-@pytest.mark.parametrize("kind", [each for each in ALL if takes_interface(ALL[each])])
+@pytest.mark.parametrize("kind", [name for name in ALL if takes_interface(ALL[name])])
 def test_equals_eager(kind):
     """Forward, padding, gradients and generation: by attn_implementation, by patch, and unpatched again."""
     model, given = make(kind)
@@ -124,8 +124,8 @@ def test_equals_eager(kind):
             if differs(attempt(function, model), result):
                 wrong.append(f"{name} by {way}")
 
-    configs = {id(each.config): each.config for each in model.modules() if hasattr(each, "config")}
-    before = [(each, each._attn_implementation) for each in configs.values()]
+    configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
+    before = [(config, config._attn_implementation) for config in configs.values()]
     model.set_attn_implementation("switchyard")
     compare("attn_implementation")
     for config, implementation in before:
@@ -149,7 +149,7 @@ def test_bloom_is_refused_in_every_way():
     assert model.config._attn_implementation == "eager"
 
 
-@pytest.mark.parametrize("kind", [each for each in ALL if not takes_interface(ALL[each])])
+@pytest.mark.parametrize("kind", [name for name in ALL if not takes_interface(ALL[name])])
 def test_classes_without_the_interface_are_refused(kind):
     cls, (model, _) = ALL[kind], make(kind)
     message = f"{cls.__name__} (takes no attention interface|gives its attention .*, which switchyard does not know), so"
@@ -162,16 +162,16 @@ def test_classes_without_the_interface_are_refused(kind):
 
 def test_report_names_attention():
     """Each layer's, as it is served now: patched, asked for by name, changed behind patch, and a class's own."""
-    config = LlamaConfig(**{each: architectures.SIZES[each] for each in LLAMA})
+    config = LlamaConfig(**{name: architectures.SIZES[name] for name in LLAMA})
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     places = [f"model.layers.{i}.self_attn" for i in range(2)]
-    assert [sy.report(model)[each] for each in places] == ["unchanged: its attn_implementation is 'eager'"] * 2
+    assert [sy.report(model)[place] for place in places] == ["unchanged: its attn_implementation is 'eager'"] * 2
     model.set_attn_implementation("switchyard")
     assert sy.report(model) == dict.fromkeys(places, "attention")
     model.set_attn_implementation("eager")
     sy.patch(model)
-    assert [sy.report(model)[each] for each in places] == ["attention, rotary"] * 2
+    assert [sy.report(model)[place] for place in places] == ["attention, rotary"] * 2
     model.set_attn_implementation("sdpa")
-    assert [sy.report(model)[each] for each in places] == ["rotary; unchanged: its attn_implementation is 'sdpa'"] * 2
+    assert [sy.report(model)[place] for place in places] == ["rotary; unchanged: its attn_implementation is 'sdpa'"] * 2
     bloom = AutoModelForCausalLM.from_config(BloomConfig(vocab_size=97, hidden_size=64, n_layer=1, n_head=4))
     assert sy.report(bloom) == {"transformer.h.0.self_attention": "unchanged: BloomAttention computes attention itself"}

@@ -75,14 +75,14 @@ def as_tuple(out):
 
 def leaves(inputs, needs=None):
     needs = needs or (True,) * len(inputs)
-    return [each.clone().requires_grad_(need) for each, need in zip(inputs, needs, strict=True)]
+    return [tensor.clone().requires_grad_(need) for tensor, need in zip(inputs, needs, strict=True)]
 
 
 def backward(function, inputs, **options):
     """Results, and gradients of those inputs that need one."""
-    out = [each for each in as_tuple(function(*inputs)) if each.requires_grad]
-    asked = [each for each in inputs if each.requires_grad]
-    return out, torch.autograd.grad(out, asked, [torch.ones_like(each).cumsum(-1) for each in out], **options)
+    out = [result for result in as_tuple(function(*inputs)) if result.requires_grad]
+    asked = [tensor for tensor in inputs if tensor.requires_grad]
+    return out, torch.autograd.grad(out, asked, [torch.ones_like(result).cumsum(-1) for result in out], **options)
 
 
 def files_of_python(function) -> set[str]:
@@ -102,7 +102,7 @@ def test_no_python_of_torchs_library_runs(name):
     given = leaves(inputs)
 
     def library(run) -> bool:
-        return any("torch/_library/" in each for each in files_of_python(run))
+        return any("torch/_library/" in path for path in files_of_python(run))
 
     assert library(lambda: backward(op, given))  # else this test would see nothing
     assert not library(lambda: backward(function, given))
@@ -136,12 +136,12 @@ def test_modes_without_gradients(name):
                 assert torch.equal(a, b) and not a.requires_grad and a.is_inference() == (mode is torch.inference_mode)
 
 
-@pytest.mark.parametrize("name", [each for each in NAMES if not each.startswith("rotary")])
+@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("rotary")])
 def test_a_second_derivative_is_refused(name):
     function, _, inputs = calls()[name]
     _, grads = backward(function, leaves(inputs), create_graph=True)
     with pytest.raises(RuntimeError, match="backward has no gradient"):
-        sum(each.sum() for each in grads).backward()
+        sum(grad.sum() for grad in grads).backward()
 
 
 def test_rotary_has_a_second_derivative():
@@ -150,7 +150,7 @@ def test_rotary_has_a_second_derivative():
     for run in (function, op):
         scale = torch.tensor(2.0, device=DEVICE, requires_grad=True)
         given = leaves((q, k))
-        out = sum((each * scale).square().sum() for each in run(*given))
+        out = sum((result * scale).square().sum() for result in run(*given))
         (grad,) = torch.autograd.grad(out, given[0], create_graph=True)
         found.append(torch.autograd.grad(grad.sum(), scale)[0])
     assert found[0] == found[1] != 0
@@ -161,8 +161,10 @@ def test_rotary_has_a_second_derivative():
 def test_gradients_by_differences(name):
     """gradcheck, as far as f32 goes."""
     function, _, inputs = calls()[name]
-    smooth = lambda *given: [each for each in as_tuple(function(*given)) if each.requires_grad]
-    torch.autograd.gradcheck(smooth, leaves([0.5 * each for each in inputs]), eps=1e-2, atol=2e-2, rtol=2e-2, fast_mode=True)
+    smooth = lambda *given: [result for result in as_tuple(function(*given)) if result.requires_grad]
+    torch.autograd.gradcheck(
+        smooth, leaves([0.5 * tensor for tensor in inputs]), eps=1e-2, atol=2e-2, rtol=2e-2, fast_mode=True
+    )
 
 
 class Seen(TorchFunctionMode):
@@ -210,8 +212,8 @@ def test_checkpoints(reentrant):
     given = leaves(inputs)
     _, want = backward(function, given)
     checkpoint(function, *given, use_reentrant=reentrant).backward(torch.ones_like(inputs[0]).cumsum(-1))
-    for each, grad in zip(given, want, strict=True):
-        assert torch.equal(each.grad, grad)
+    for tensor, grad in zip(given, want, strict=True):
+        assert torch.equal(tensor.grad, grad)
 
 
 def test_a_saved_tensor_that_changes_is_noticed():
@@ -230,9 +232,9 @@ def test_results_are_freed_without_the_garbage_collector(name):
     try:
         given = leaves(inputs)
         out, _ = backward(function, given, retain_graph=True)
-        refs = [weakref.ref(each) for each in out]
+        refs = [weakref.ref(result) for result in out]
         del out
-        assert all(each() is None for each in refs)
+        assert all(ref() is None for ref in refs)
     finally:
         gc.enable()
 
@@ -251,8 +253,8 @@ def test_compiled_and_eager_parts_of_one_graph(compiled_backward):
             (function(*given) * 2).backward(grad)
     else:
         double(function(*given)).backward(grad)
-    for each, expected in zip(given, want, strict=True):
-        torch.testing.assert_close(each.grad, expected)
+    for tensor, expected in zip(given, want, strict=True):
+        torch.testing.assert_close(tensor.grad, expected)
 
 
 def test_what_was_not_asked_for_is_none():

@@ -15,14 +15,14 @@ def test_explain_is_data():
     why = sy.explain(sy.softmax, x)
     assert why["operator"] == "softmax" and "rows=4 columns=64" in why["problem"]
     assert why["variant"] and why["reason"] in ("exact", "interpolated", "extrapolated", "other_device", "heuristic")
-    assert any(each["variant"] == why["variant"] and each["admissible"] for each in why["candidates"])
+    assert any(candidate["variant"] == why["variant"] and candidate["admissible"] for candidate in why["candidates"])
     assert os.path.exists(why["manifest"])
 
 
 def test_explain_says_that_nothing_serves():
     why = sy.explain(sy.softmax, torch.randn(4, 64, dtype=torch.float64))
     assert why["reason"] == "none" and not why["variant"]
-    assert all(each["obstacle"] for each in why["candidates"])
+    assert all(candidate["obstacle"] for candidate in why["candidates"])
 
 
 def test_explain_of_a_backward():

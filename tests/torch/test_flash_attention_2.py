@@ -62,7 +62,7 @@ def results(model, mask):
     logits = logits if mask is None else logits * mask[..., None]
     model.zero_grad()
     logits.square().mean().backward()
-    return logits.detach(), [each.grad for each in model.parameters() if each.grad is not None]
+    return logits.detach(), [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
 
 VERSIONS = ["flash_attention_2", "flash_attention_3"]
@@ -91,7 +91,7 @@ def test_sequences_packed_by_positions(name):
     ids, positions = torch.randint(1, 97, (1, 12)), torch.cat([torch.arange(5), torch.arange(7)])[None]
     with torch.no_grad():
         got = make(name, "flash_attention_2")(ids, position_ids=positions, use_cache=False).logits
-        want = [make(name, "eager")(each, use_cache=False).logits for each in ids.split([5, 7], 1)]
+        want = [make(name, "eager")(sequence, use_cache=False).logits for sequence in ids.split([5, 7], 1)]
     close(got, torch.cat(want, 1))
 
 

@@ -34,13 +34,13 @@ def judge(q, k, v, *, causal=False, window_size=(-1, -1), softcap=0.0, softmax_s
         added = -slopes[:, :, None, None] * distance
         bias = added if bias is None else bias + added
     mask = "causal_bottom_right" if causal else "none"
-    out, lse = reference.attention(*(each.transpose(1, 2) for each in (q, k, v)), mask=mask, window=window_size, soft_cap=softcap,
+    out, lse = reference.attention(*(tensor.transpose(1, 2) for tensor in (q, k, v)), mask=mask, window=window_size, soft_cap=softcap,
                                    scale=softmax_scale, bias=bias)  # fmt: skip
     return out.transpose(1, 2), lse
 
 
 def tensors(*shapes, dtype=torch.float32, grad=True):
-    return [torch.randn(each).to(dtype).requires_grad_(grad) for each in shapes]
+    return [torch.randn(shape).to(dtype).requires_grad_(grad) for shape in shapes]
 
 
 def check_gradients(out, want, given, wide, tolerance):
@@ -52,7 +52,7 @@ def check_gradients(out, want, given, wide, tolerance):
 
 
 def widened(given):
-    return [each.detach().double().requires_grad_() for each in given]
+    return [tensor.detach().double().requires_grad_() for tensor in given]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -91,7 +91,7 @@ def cumulated(lengths, dtype=torch.int32):
 
 def judge_packed(q, k, v, lengths_q, lengths_k, **options):
     parts = zip(q.split(lengths_q), k.split(lengths_k), v.split(lengths_k), strict=True)
-    return torch.cat([judge(*(each[None] for each in part), **options)[0][0] for part in parts])
+    return torch.cat([judge(*(tensor[None] for tensor in part), **options)[0][0] for part in parts])
 
 
 VARLEN = [name for name in CASES if name != "slopes of sequences"]
@@ -161,7 +161,7 @@ def test_probabilities_with_dropout(name, is_packed):
         lengths = cumulated(lengths_q), cumulated(lengths_k), max(lengths_q), max(lengths_k)
         out, _, signed = fa.flash_attn_varlen_func(q, k, v, *lengths, 0.25, **options)
     else:
-        out, _, signed = fa.flash_attn_func(*(each.unflatten(0, (2, -1)) for each in (q, k, v)), 0.25, **options)
+        out, _, signed = fa.flash_attn_func(*(tensor.unflatten(0, (2, -1)) for tensor in (q, k, v)), 0.25, **options)
         out = out.flatten(0, 1)
     assert signed.shape == (2, H, max(lengths_q), max(lengths_k)) and (signed < 0).any()
     for b, (mine, values) in enumerate(zip(out.split(lengths_q), v.split(lengths_k), strict=True)):
@@ -212,19 +212,19 @@ CACHES = {
 def test_cache(name, dtype):
     case = {"causal": True, "queries": 3, "seqlen": 16, **CACHES[name]}
     queries, seqlen, new = case.pop("queries"), case.pop("seqlen"), case.pop("new", 0)
-    used, rows, leftpad, in_pages = (case.pop(each, None) for each in ("used", "rows", "leftpad", "pages"))
+    used, rows, leftpad, in_pages = (case.pop(key, None) for key in ("used", "rows", "leftpad", "pages"))
     rotary, dim = case.pop("rotary", False), 32
     q, k_new, v_new = tensors((B, queries, H, dim), (B, new, HK, dim), (B, new, HK, dim), dtype=dtype, grad=False)
     given = dict(case)
     if in_pages:
         table = torch.tensor([[3, 1, 0, 6], [2, 4, 5, 7]], dtype=torch.int32)
         caches = tensors((8, 4, HK, dim), (8, 4, HK, dim), dtype=dtype, grad=False)
-        before = [each[table.long()].flatten(1, 2) for each in caches]
+        before = [cache[table.long()].flatten(1, 2) for cache in caches]
         given["block_table"] = table
     else:
         caches = tensors((4 if rows else B, seqlen, HK, dim), (4 if rows else B, seqlen, HK, dim), dtype=dtype, grad=False)
-        before = [each[rows] if rows else each.clone() for each in caches]
-    untouched = [each.clone() for each in caches]
+        before = [cache[rows] if rows else cache.clone() for cache in caches]
+    untouched = [cache.clone() for cache in caches]
     lengths = [before[0].shape[1]] * B if used is None else [used] * B if isinstance(used, int) else used
     if used is not None:
         given["cache_seqlens"] = used if isinstance(used, int) else torch.tensor(used, dtype=torch.int32)
@@ -260,7 +260,7 @@ def test_cache(name, dtype):
         compare(out[b], want[0], DTYPES[dtype])
         compare(lse[b], want_lse[0], DTYPES[dtype])
         if new:  # what was written, and nothing else
-            written = [each[table.long()].flatten(1, 2)[b] if in_pages else each[rows[b] if rows else b] for each in caches]
+            written = [cache[table.long()].flatten(1, 2)[b] if in_pages else cache[rows[b] if rows else b] for cache in caches]
             for mine, old, theirs in zip(written, before, (one_k, one_v), strict=True):
                 compare(mine[length : length + new], theirs, DTYPES[dtype])
                 assert torch.equal(mine[:length], old[b, :length]) and torch.equal(mine[length + new :], old[b, length + new :])
@@ -283,7 +283,7 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_refused_caches(message):
     q, new = torch.randn(1, 1, 2, 16), torch.randn(1, 1, 2, 16)
-    given = {name: each if isinstance(each, torch.Tensor) else new for name, each in REFUSED[message].items()}
+    given = {name: value if isinstance(value, torch.Tensor) else new for name, value in REFUSED[message].items()}
     with pytest.raises(RuntimeError, match=message):
         fa.flash_attn_with_kvcache(q, torch.randn(1, 4, 2, 16), torch.randn(1, 4, 2, 16), **given)
 
@@ -297,9 +297,9 @@ def test_slopes_of_packed_sequences():
                                             alibi_slopes=slopes, return_attn_probs=True)  # fmt: skip
     wide = widened(given)
     parts = zip(wide[0].split(lengths_q), wide[1].split(lengths_k), wide[2].split(lengths_k), slopes, strict=True)
-    found = [judge(*(each[None] for each in part), causal=True, alibi_slopes=own) for *part, own in parts]
-    compare(lse.detach(), torch.cat([each[0] for _, each in found], 1))
-    check_gradients(out, torch.cat([each[0] for each, _ in found]), given, wide, 5e-6)
+    found = [judge(*(tensor[None] for tensor in part), causal=True, alibi_slopes=own) for *part, own in parts]
+    compare(lse.detach(), torch.cat([want_lse[0] for _, want_lse in found], 1))
+    check_gradients(out, torch.cat([want_out[0] for want_out, _ in found]), given, wide, 5e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -308,8 +308,8 @@ def test_slopes_of_sequences_are_exact(dtype):
     q, k, v = tensors((2, 8, H, D), (2, 600, HK, D), (2, 600, HK, D), dtype=dtype, grad=False)
     slopes = torch.linspace(0.001, 0.01, 2 * H).reshape(2, H)
     out = fa.flash_attn_func(q, k, v, alibi_slopes=slopes)
-    each = torch.cat([fa.flash_attn_func(q[b : b + 1], k[b : b + 1], v[b : b + 1], alibi_slopes=slopes[b]) for b in range(2)])
-    assert torch.equal(out, each) and out.is_contiguous()
+    want = torch.cat([fa.flash_attn_func(q[b : b + 1], k[b : b + 1], v[b : b + 1], alibi_slopes=slopes[b]) for b in range(2)])
+    assert torch.equal(out, want) and out.is_contiguous()
 
 
 def test_a_window_may_be_a_tensor():
@@ -377,7 +377,10 @@ SIGNATURES = {
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signatures(name):
     given = inspect.signature(getattr(fa, name)).parameters.values()
-    said = [each.name if each.default is inspect.Parameter.empty else f"{each.name}={each.default}" for each in given]
+    said = [
+        parameter.name if parameter.default is inspect.Parameter.empty else f"{parameter.name}={parameter.default}"
+        for parameter in given
+    ]
     assert " ".join(said) == SIGNATURES[name]
 
 

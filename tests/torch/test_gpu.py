@@ -51,7 +51,7 @@ def judge(inputs, grad, grad_lse=None, **options):
     for dtype in (torch.float64, inputs[0].dtype):
         leaves = [x.detach().to(dtype).requires_grad_() for x in inputs]
         results = reference.attention(*leaves, **options)
-        grads = [each.to(dtype) for each in (grad, grad_lse) if each is not None]
+        grads = [tensor.to(dtype) for tensor in (grad, grad_lse) if tensor is not None]
         out.append([results[0], *torch.autograd.grad(results[: len(grads)], leaves, grads)])
     return out
 
@@ -134,14 +134,14 @@ def test_packed(dtype, dim, heads_kv, kind):
     grad = torch.randn_like(out)
     grads = torch.autograd.grad(out, inputs, grad)
     begin = 0
-    for each in lengths:
-        here = slice(begin, begin + each)
+    for length in lengths:
+        here = slice(begin, begin + length)
         one = [x[here].transpose(0, 1)[None] for x in inputs]
         want, low = judge(one, grad[here].transpose(0, 1)[None], **KINDS[kind])
         mine = [x[here].transpose(0, 1)[None] for x in (out, *grads)]
         for index, (a, b, c) in enumerate(zip(mine, low, want, strict=True)):
             within(a, b, c, 2.0 if index == 0 else 3.0)
-        begin += each
+        begin += length
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -245,8 +245,8 @@ def test_cuda_graph():
     with torch.cuda.graph(graph):
         captured = both()
     with torch.no_grad():
-        for each in inputs[:4]:
-            each.copy_(torch.randn_like(each))
+        for tensor in inputs[:4]:
+            tensor.copy_(torch.randn_like(tensor))
     graph.replay()
     for mine, theirs in zip(captured, both(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=2e-2)
@@ -268,8 +268,8 @@ graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
     captured = step(x, w, q, k)
 with torch.no_grad():
-    for each in (x, q, k):
-        each.copy_(random(*each.shape))
+    for tensor in (x, q, k):
+        tensor.copy_(random(*tensor.shape))
 graph.replay()
 for mine, theirs in zip(captured, step(x, w, q, k), strict=True):
     torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=2e-2)

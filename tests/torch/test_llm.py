@@ -35,7 +35,7 @@ def reference():
     ids = tokenizer(TEXT).input_ids
     with torch.no_grad():
         out = model(torch.tensor([ids]), output_hidden_states=True)
-    hidden = numpy.stack([each[0].numpy() for each in out.hidden_states[:-1]])  # the last one is normalised
+    hidden = numpy.stack([state[0].numpy() for state in out.hidden_states[:-1]])  # the last one is normalised
     return ids, hidden, out.logits[0].numpy()
 
 

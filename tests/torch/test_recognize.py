@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP, LlamaRMSNorm
 
 LAYERS = 2
-SMALL = {each: SIZES[each] for each in (
+SMALL = {key: SIZES[key] for key in (
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
     "max_position_embeddings", "pad_token_id")}  # fmt: skip
 # What a forward pass calls besides an attention a layer: norms, rotary embeddings and gated activations.
@@ -152,7 +152,7 @@ class Block(torch.nn.Module):
     def __init__(self, function, sizes=(16, 24), dropout=0.0):
         super().__init__()
         outer, inner = sizes
-        self.b, self.a, self.c = (torch.nn.Linear(*each) for each in ((outer, inner), (outer, inner), (inner, outer)))
+        self.b, self.a, self.c = (torch.nn.Linear(*size) for size in ((outer, inner), (outer, inner), (inner, outer)))
         self.function, self.drop = function, torch.nn.Dropout(dropout)
 
     def forward(self, x):
@@ -218,13 +218,13 @@ def test_what_differs_is_left_alone_with_a_reason():
 
 def test_patching_changes_no_generator_and_no_weight():
     model = make("Qwen2")
-    before = {name: each.clone() for name, each in model.state_dict().items()}
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     state = torch.get_rng_state()
     sy.patch(model)
     assert torch.equal(torch.get_rng_state(), state)
-    assert all(torch.equal(before[name], each) for name, each in model.state_dict().items())
+    assert all(torch.equal(before[name], weight) for name, weight in model.state_dict().items())
     sy.unpatch(model)
-    assert not any("_switchyard" in each for module in model.modules() for each in vars(module))
+    assert not any("_switchyard" in attribute for module in model.modules() for attribute in vars(module))
 
 
 def test_norms_whose_elements_are_elsewhere():

@@ -48,8 +48,8 @@ def make(name, implementation="eager", seed=3):
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[name]), attn_implementation=implementation).eval()
     with torch.no_grad():  # norms and sinks are constant at first
-        for each, parameter in model.named_parameters():
-            if "norm" in each or "sinks" in each:
+        for parameter_name, parameter in model.named_parameters():
+            if "norm" in parameter_name or "sinks" in parameter_name:
                 parameter.add_(0.2 * torch.randn_like(parameter))
     return model
 
@@ -76,8 +76,8 @@ def compare(name, ids, mask=None):
     got, grads = judged(sy.patch(make(name)), ids, mask)
     close(got, want)
     assert grads.keys() == want_grads.keys()
-    for each, grad in grads.items():
-        close(grad, want_grads[each])
+    for parameter_name, grad in grads.items():
+        close(grad, want_grads[parameter_name])
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -175,8 +175,8 @@ def test_compiles_without_graph_breaks(name):
     got, grads = judged(compiled, ids)
     want, want_grads = judged(make(name), ids)
     close(got, want)
-    for each, grad in want_grads.items():
-        close(grads[f"_orig_mod.{each}"], grad)
+    for parameter_name, grad in want_grads.items():
+        close(grads[f"_orig_mod.{parameter_name}"], grad)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -289,7 +289,7 @@ def test_compiled_norms_add(name):
         model = sy.patch(make(name))
         compiled = torch.compile(model, fullgraph=True, backend=aot_autograd(fw_compiler=compiler))
         close(compiled(ids, use_cache=False).logits, model(ids, use_cache=False).logits)
-    assert sum("switchyard.rms_norm" in each for each in seen) == NORMS[name] * LAYERS + 1
+    assert sum("switchyard.rms_norm" in target for target in seen) == NORMS[name] * LAYERS + 1
     assert seen.count("aten.add.Tensor") == 2  # the last sum, and positions
 
 
@@ -300,10 +300,10 @@ def test_compiled_gradient_checkpointing():
         model = sy.patch(make("llama")).train()
         model.gradient_checkpointing_enable({"use_reentrant": False})
         logits, grads = judged(torch.compile(model, backend="aot_eager") if compiled else model, ids)
-        found.append((logits, {each.removeprefix("_orig_mod."): grad for each, grad in grads.items()}))
+        found.append((logits, {parameter_name.removeprefix("_orig_mod."): grad for parameter_name, grad in grads.items()}))
     close(found[1][0], found[0][0])
-    for each, grad in found[0][1].items():
-        close(found[1][1][each], grad)
+    for parameter_name, grad in found[0][1].items():
+        close(found[1][1][parameter_name], grad)
 
 
 @pytest.mark.parametrize("place", ["layer", "before a layer", "norm", "second norm"])
@@ -404,8 +404,8 @@ def test_gradient_checkpointing(name, reentrant, counted):
         assert mode.calls["attention_forward"] == LAYERS * (2 if checkpointed else 1)
     (logits, grads), (logits_again, grads_again) = found
     close(logits_again, logits)
-    for each, grad in grads.items():
-        close(grads_again[each], grad)
+    for parameter_name, grad in grads.items():
+        close(grads_again[parameter_name], grad)
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gemma3"])
@@ -454,13 +454,13 @@ def test_merged_projections(name, counted):
             logits = model(ids, use_cache=False).logits
         close(logits, want(ids, use_cache=False).logits)
         assert mode.calls["aten::mm"] == MERGED_PRODUCTS[name] * LAYERS + 1
-        for each in (want, model):  # a weight that is written is seen
-            each.model.layers[1].mlp.up_proj.weight.mul_(-2.0)
+        for changed in (want, model):  # a weight that is written is seen
+            changed.model.layers[1].mlp.up_proj.weight.mul_(-2.0)
         close(model(ids, use_cache=False).logits, want(ids, use_cache=False).logits)
         sy.unpatch(model)
         assert torch.equal(model(ids, use_cache=False).logits, want(ids, use_cache=False).logits)
-    for each, parameter in model.named_parameters():
-        assert parameter.untyped_storage().nbytes() == parameter.numel() * 4, each
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.untyped_storage().nbytes() == parameter.numel() * 4, parameter_name
 
 
 @pytest.mark.parametrize("name", MERGED_PRODUCTS)
@@ -469,8 +469,8 @@ def test_merged_projections_have_gradients(name):
     logits, grads = judged(sy.patch(make(name), merge_projections=True), ids)
     want, want_grads = judged(make(name), ids)
     close(logits, want)
-    for each, grad in want_grads.items():
-        close(grads[each], grad)
+    for parameter_name, grad in want_grads.items():
+        close(grads[parameter_name], grad)
 
 
 ENDS = {
@@ -500,7 +500,7 @@ def test_merged_projections_are_saved(tmp_path):
     model, want = sy.patch(make("llama"), merge_projections=True), make("llama").state_dict()
     model.save_pretrained(tmp_path)
     saved = AutoModelForCausalLM.from_pretrained(tmp_path).state_dict()
-    assert saved.keys() == want.keys() and all(torch.equal(saved[each], want[each]) for each in want)
+    assert saved.keys() == want.keys() and all(torch.equal(saved[key], want[key]) for key in want)
 
 
 def test_quantised_and_offloaded_projections_are_not_merged(counted):
@@ -525,8 +525,8 @@ def test_a_copy_of_a_patched_model(name):
     copied = copy.deepcopy(model)
     with torch.no_grad():
         want = model(ids, use_cache=False).logits
-        for each, parameter in model.named_parameters():
-            if "norm" in each:
+        for parameter_name, parameter in model.named_parameters():
+            if "norm" in parameter_name:
                 parameter.zero_()
         assert torch.equal(copied(ids, use_cache=False).logits, want)
 
@@ -574,7 +574,7 @@ def test_compiled_code_calls_our_rotary():
     """Its name is looked up in the patched function, not in the model's module."""
     nodes, _ = graph_of(sy.patch(make("llama")), tokens())
     calls = [str(node.target) for node in nodes if node.op == "call_function"]
-    assert sum("switchyard.rotary" in each for each in calls) == LAYERS
+    assert sum("switchyard.rotary" in target for target in calls) == LAYERS
 
 
 @pytest.mark.parametrize("name", CONFIGS)

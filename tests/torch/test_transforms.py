@@ -39,9 +39,12 @@ def listed(out):
 @pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch's loop over the batch
 def test_vmap(name):
     function, inputs = calls()[name]
-    batched = [torch.stack([each, each.flip(0) * 2, each + 1]) for each in inputs]
+    batched = [torch.stack([tensor, tensor.flip(0) * 2, tensor + 1]) for tensor in inputs]
     got = listed(torch.func.vmap(function)(*batched))
-    want = [torch.stack(each) for each in zip(*(listed(function(*each)) for each in zip(*batched, strict=True)), strict=True)]
+    want = [
+        torch.stack(results)
+        for results in zip(*(listed(function(*sample)) for sample in zip(*batched, strict=True)), strict=True)
+    ]
     for mine, theirs in zip(got, want, strict=True):
         torch.testing.assert_close(mine, theirs)
 
@@ -68,10 +71,10 @@ def test_vmap_of_some_inputs_and_of_gradients(name):
 def test_second_derivatives(name):
     """Rotary's exists, since it is linear; the others' are refused by name."""
     function, inputs = calls()[name]
-    given = [each.clone().requires_grad_() for each in inputs]
+    given = [tensor.clone().requires_grad_() for tensor in inputs]
     out = listed(function(*given))[0]
     grads = torch.autograd.grad(out.square().sum(), given, create_graph=True)
-    total = sum(each.square().sum() for each in grads)
+    total = sum(grad.square().sum() for grad in grads)
     if name == "rotary":
         (got,) = torch.autograd.grad(total, given)
         torch.testing.assert_close(got, 8 * given[0].detach())  # turned and back: grads are 2 x

@@ -15,7 +15,7 @@ def test_a_bias_in_f32_beside_half_precision():
     q, k, v = tensors(d=32, dv=32, dtype=HALF)
     bias = torch.randn(2, 4, 13, 19, requires_grad=True)
     out = sy.attention(q, k, v, bias=bias)
-    wide = [each.detach().double().requires_grad_() for each in (q, k, v, bias.to(HALF))]
+    wide = [tensor.detach().double().requires_grad_() for tensor in (q, k, v, bias.to(HALF))]
     want, _ = reference.attention(*wide[:3], bias=wide[3])
     compare(out, want, 1e-2)
     grad = torch.randn_like(out)
@@ -30,7 +30,7 @@ def test_sinks_and_slopes_in_half_precision():
     sinks, slopes = torch.randn(4).to(HALF).requires_grad_(), torch.rand(4).to(HALF)
     wide = sinks.detach().double().requires_grad_()
     out = sy.attention(q, k, v, causal=True, sinks=sinks, alibi_slopes=slopes)
-    want, _ = reference.attention(*(each.detach().double() for each in (q, k, v)), mask="causal_bottom_right", sinks=wide,
+    want, _ = reference.attention(*(tensor.detach().double() for tensor in (q, k, v)), mask="causal_bottom_right", sinks=wide,
                                   alibi=slopes.double())  # fmt: skip
     compare(out, want)
     grad = torch.randn_like(out)
@@ -47,7 +47,7 @@ def test_lengths_of_other_types(dtype):
     want = sy.attention_varlen(q, k, v, cu, cu, 7, 7, causal=True)
     assert torch.equal(sy.attention_varlen(q, k, v, cu.to(dtype), cu.to(dtype), 7, 7, causal=True), want)
     assert torch.equal(sy.rotary(q, cu_seqlens=cu.to(dtype), longest=7), sy.rotary(q, cu_seqlens=cu, longest=7))
-    q, k, v = [each.detach() for each in tensors(n=2)]
+    q, k, v = [tensor.detach() for tensor in tensors(n=2)]
     used = torch.tensor([5, 19], dtype=torch.int32)
     options = {"causal": True, "seqused_q": torch.tensor([1, 2], dtype=torch.int32)}
     other = {"causal": True, "seqused_q": options["seqused_q"].to(dtype)}
@@ -88,20 +88,20 @@ def test_weights_of_other_types(types):
     for run, judge, given in ((sy.rms_norm, judge_rms, (x, weight)), (sy.layer_norm, judge_layer, (x, weight, bias)),
                               (sy.layer_norm, judge_layer, (x, weight, mixed))):  # fmt: skip
         out = run(*given)
-        wide = [each.detach().double().requires_grad_() for each in given]
+        wide = [tensor.detach().double().requires_grad_() for tensor in given]
         want = judge(*wide)
         assert out.dtype == x.dtype
         compare(out, want, 1e-2)
         grad = torch.randn_like(out)
         judged = torch.autograd.grad(want, wide, grad.double())
-        for each, mine, theirs in zip(given, torch.autograd.grad(out, given, grad), judged, strict=True):
-            assert mine.dtype == each.dtype
+        for tensor, mine, theirs in zip(given, torch.autograd.grad(out, given, grad), judged, strict=True):
+            assert mine.dtype == tensor.dtype
             compare(mine, theirs, 2e-2)
 
 
 def zero_gradients(out, given):
-    for each, grad in zip(given, torch.autograd.grad(out.sum(), given, retain_graph=True), strict=True):
-        assert grad.shape == each.shape and torch.equal(grad, torch.zeros_like(each))
+    for tensor, grad in zip(given, torch.autograd.grad(out.sum(), given, retain_graph=True), strict=True):
+        assert grad.shape == tensor.shape and torch.equal(grad, torch.zeros_like(tensor))
 
 
 NAMES = {"batch": 2, "heads": 4, "heads_kv": 2, "n": 5, "m": 7, "d": 16, "dv": 8}
@@ -117,7 +117,7 @@ def test_attention_without(empty, sinks, causal):
         s["heads_kv"] = 0
     cached = s["batch"], s["heads_kv"], s["m"]
     shapes = (s["batch"], s["heads"], s["n"], s["d"]), (*cached, s["d"]), (*cached, s["dv"])
-    given = [torch.randn(each, requires_grad=True) for each in shapes]
+    given = [torch.randn(shape, requires_grad=True) for shape in shapes]
     sink = torch.randn(s["heads"], requires_grad=True) if sinks else None
     if empty in ("heads_kv", "d"):  # no group of heads, no scores
         with pytest.raises(RuntimeError, match=r"\[switchyard.301\] attention_forward: .*(heads|head_dim)"):
@@ -127,7 +127,7 @@ def test_attention_without(empty, sinks, causal):
     assert out.shape == (s["batch"], s["heads"], s["n"], s["dv"]) and lse.shape == out.shape[:3]
     zero_gradients(out, [*given, sink] if sinks else given)
     if empty == "dv":  # scores are there all the same
-        _, want = reference.attention(*(each.detach().double() for each in (*given[:2], given[1])),
+        _, want = reference.attention(*(tensor.detach().double() for tensor in (*given[:2], given[1])),
                                       mask="causal_bottom_right" if causal else "none",
                                       sinks=None if sink is None else sink.detach().double())  # fmt: skip
         compare(lse.detach(), want)
@@ -174,9 +174,9 @@ def test_rotary_without(empty, with_k):
     angle = torch.randn(shape[2], shape[3] // 2)
     for tables in ((), (angle.cos(), angle.sin())):
         out = sy.rotary(q, k if with_k else None, *tables)
-        for each, turned in zip((q, k), out if with_k else (out,), strict=False):
-            assert turned.shape == each.shape
-            zero_gradients(turned, [each])
+        for tensor, turned in zip((q, k), out if with_k else (out,), strict=False):
+            assert turned.shape == tensor.shape
+            zero_gradients(turned, [tensor])
 
 
 def test_rotary_of_keys_without_heads():
@@ -197,7 +197,7 @@ def test_dropout_mask_without(empty):
 
 @pytest.mark.parametrize("shape", [(0, 8), (8, 0), (2, 0, 8), (0,), (2, 3, 0)])
 def test_rows_without(shape):
-    x, residual, w = [torch.randn(each, requires_grad=True) for each in (shape, shape, shape[-1:])]
+    x, residual, w = [torch.randn(size, requires_grad=True) for size in (shape, shape, shape[-1:])]
     for out in (*sy.rms_norm(x, w, residual), *sy.layer_norm(x, w, w, residual), sy.gated_activation(x, x), sy.softmax(x)):
         assert out.shape == x.shape
         assert torch.autograd.grad(out.sum(), x, retain_graph=True)[0].shape == x.shape

@@ -137,7 +137,7 @@ def judge(q, of, options, stored=lambda x, _: x.double()):
     slopes, sinks = options.get("alibi_slopes"), options.get("sinks")
     out = []
     for x, k, v in zip(q.split([n for n, _ in of.batch]), of.k, of.v):
-        q64, k64, v64 = (each.transpose(0, 1)[None] for each in (x.double(), stored(k, "k"), stored(v, "v")))
+        q64, k64, v64 = (tensor.transpose(0, 1)[None] for tensor in (x.double(), stored(k, "k"), stored(v, "v")))
         result, _ = reference.attention(
             q64, k64, v64, mask="causal_bottom_right", window=(-1 if window is None else window - 1, -1),
             scale=options.get("scale"), soft_cap=options.get("logits_soft_cap", 0.0),

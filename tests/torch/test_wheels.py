@@ -35,8 +35,8 @@ def dynamic(file: Path):
         versions = elf.get_section_by_name(".gnu.version")
         needs = {}
         for verneed, auxiliaries in elf.get_section_by_name(".gnu.version_r").iter_versions():
-            for each in auxiliaries:
-                needs[each["vna_other"]] = verneed.name
+            for auxiliary in auxiliaries:
+                needs[auxiliary["vna_other"]] = verneed.name
         symbols = []
         for i, symbol in enumerate(elf.get_section_by_name(".dynsym").iter_symbols()):
             if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
@@ -48,7 +48,7 @@ def dynamic(file: Path):
 
 def test_vllm_finds_its_plugin():
     """Its function imports neither vLLM nor the extension before vLLM calls it."""
-    (plugin,) = [each for each in entry_points(group="vllm.general_plugins") if each.name == "switchyard"]
+    (plugin,) = [entry_point for entry_point in entry_points(group="vllm.general_plugins") if entry_point.name == "switchyard"]
     code = "import sys; from switchyard.vllm import register; assert callable(register) and not {'torch', 'vllm'} & set(sys.modules)"
     assert plugin.value == "switchyard.vllm:register"
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -71,14 +71,14 @@ def test_the_extension_hides_the_library():
     """A process may have other copies of Switchyard, in an engine or a plug-in, of another version."""
     with Path(library._file).open("rb") as opened:
         table = ELFFile(opened).get_section_by_name(".dynsym")
-        shown = {each.name for each in table.iter_symbols() if each["st_shndx"] != "SHN_UNDEF" and each.name}
+        shown = {symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF" and symbol.name}
     assert shown
     assert {name for name in shown if not name.startswith("switchyard_torch_")} == set()
 
 
 def test_versions_agree():
     text = (TREE / "include/switchyard/version.hpp").read_text()
-    parts = [re.search(rf"SWITCHYARD_VERSION_{each} (\d+)", text)[1] for each in ("MAJOR", "MINOR", "PATCH")]
+    parts = [re.search(rf"SWITCHYARD_VERSION_{part} (\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH")]
     project = tomllib.loads((TREE / "examples/torch/pyproject.toml").read_text())["project"]
     assert project["version"] == ".".join(parts)
 
@@ -94,13 +94,13 @@ def test_what_the_wheel_holds():
     assert wheel.stat().st_size <= MAX_BYTES
     assert "manylinux" in wheel.name and "-py3-none-" in wheel.name
     names = zipfile.ZipFile(wheel).namelist()
-    for each in ("lib/_torch.so", "include/switchyard/dispatcher.hpp", "share/cmake/switchyard/switchyard-config.cmake",
+    for path in ("lib/_torch.so", "include/switchyard/dispatcher.hpp", "share/cmake/switchyard/switchyard-config.cmake",
                  "share/pkgconfig/switchyard.pc", "bin/switchyard", "torch/__init__.py", "transformers/__init__.py"):  # fmt: skip
-        assert f"switchyard/{each}" in names
+        assert f"switchyard/{path}" in names
     operators = {p.name for p in (TREE / "tables").iterdir() if p.is_dir()} - {"schema", "study", "problems"}
-    for each in operators:
-        assert any(name.startswith(f"switchyard/share/switchyard/tables/{each}/") for name in names)
-        assert any(re.match(rf"switchyard/share/switchyard/kernels/{each}/host-\w+/.*\.so$", name) for name in names)
+    for operator in operators:
+        assert any(name.startswith(f"switchyard/share/switchyard/tables/{operator}/") for name in names)
+        assert any(re.match(rf"switchyard/share/switchyard/kernels/{operator}/host-\w+/.*\.so$", name) for name in names)
     header = zipfile.ZipFile(wheel).read("switchyard/include/switchyard/files/data_folder.hpp").decode()
     assert 'if_absolute(__FILE__ "/../../../../share/switchyard")' in header  # no folder of the machine that built it
     extension = zipfile.ZipFile(wheel).read("switchyard/lib/_torch.so")
@@ -112,9 +112,9 @@ def test_what_the_sdist_holds():
     sdist = given("SWITCHYARD_TEST_SDIST")
     assert sdist.stat().st_size <= MAX_BYTES
     names = {name.split("/", 1)[1] for name in tarfile.open(sdist).getnames() if "/" in name}
-    for each in ("pyproject.toml", "build_backend.py", "CMakeLists.txt", "LICENSE", "source/CMakeLists.txt",
+    for path in ("pyproject.toml", "build_backend.py", "CMakeLists.txt", "LICENSE", "source/CMakeLists.txt",
                  "source/include/switchyard/version.hpp", "source/examples/switchyard/main.cpp", "extension/library.cpp"):  # fmt: skip
-        assert each in names
+        assert path in names
 
 
 def test_data_wheels_are_found(tmp_path):
@@ -142,7 +142,7 @@ def test_the_wheel_works_in_an_empty_environment(tmp_path):
     python = tmp_path / "venv/bin/python"
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     # torch and transformers are this environment's: their download would be most of the test's time.
-    own = [each for each in sys.path if each.endswith("site-packages") and not (Path(each) / "switchyard").exists()]
+    own = [folder for folder in sys.path if folder.endswith("site-packages") and not (Path(folder) / "switchyard").exists()]
     (site / "beside.pth").write_text("\n".join(own))
     subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", wheel], check=True)
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SWITCHYARD"))}

@@ -14,7 +14,7 @@ H, HK, D = 4, 2, 24
 
 def definition(q, k, v, bias=None, scale=None):
     """[batch, tokens, heads, dim] in float64; rows that see nothing give 0."""
-    k, v = (each.repeat_interleave(q.shape[2] // k.shape[2], 2) for each in (k, v))
+    k, v = (tensor.repeat_interleave(q.shape[2] // k.shape[2], 2) for tensor in (k, v))
     scores = torch.einsum("bqhd,bkhd->bhqk", q.double(), k.double()) * (q.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores if bias is None else scores + bias.double()
     sees = (scores > -torch.inf).any(-1, keepdim=True)
@@ -23,7 +23,7 @@ def definition(q, k, v, bias=None, scale=None):
 
 
 def check(shapes, bias=None, dense=None, dtype=torch.float32, tolerance=5e-6, **options):
-    given = [torch.randn(each).to(dtype).requires_grad_() for each in shapes]
+    given = [torch.randn(shape).to(dtype).requires_grad_() for shape in shapes]
     out = memory_efficient_attention(*given, bias, **options)
     want = definition(*given, dense, **options)
     compare(out, want, tolerance)
@@ -149,8 +149,10 @@ def test_blocks_of_pages(is_causal):
     bias = stand_in(name, q_seqinfo=info(LENGTHS[0]), k_seqinfo=keys, block_tables=table, page_size=8)
     q, k, v = (torch.randn(1, n, h, D) for n, h in ((11, H), (48, HK), (48, HK)))
     out = memory_efficient_attention(q, k, v, bias)
-    pages = [each.unflatten(1, (6, 8))[0] for each in (k, v)]
-    rows = [torch.cat([each[row].flatten(0, 1)[:m] for row, m in zip(table, LENGTHS[1], strict=True)])[None] for each in pages]
+    pages = [tensor.unflatten(1, (6, 8))[0] for tensor in (k, v)]
+    rows = [
+        torch.cat([paged[row].flatten(0, 1)[:m] for row, m in zip(table, LENGTHS[1], strict=True)])[None] for paged in pages
+    ]
     one = (lambda n, m: band(n, m, from_bottom=True)) if is_causal else (lambda n, m: band(n, m, right=None))
     compare(out, definition(q, *rows, blocks(*LENGTHS, one)))
 
