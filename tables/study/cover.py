@@ -69,7 +69,7 @@ def order(rows):
             return
         left.discard(best)
         now = [min(old, row.get(best, old)) for old, row in zip(now, logs)]
-        regrets = [math.exp(each) for each in now]
+        regrets = [math.exp(log) for log in now]
         yield best, regrets
 
 
@@ -80,11 +80,11 @@ def main():
     args = parser.parse_args()
     there = spaces(args.target)
     everything = list(measured(args.target))
-    for operator in args.operators or sorted({each[0] for each in everything} & set(there)):
+    for operator in args.operators or sorted({measurement[0] for measurement in everything} & set(there)):
         if operator not in there:
             raise SystemExit(f"{operator} has no variants for {args.target}; there are {', '.join(sorted(there))}")
         rows, whole = [], []
-        for _, kind, times in (each for each in everything if each[0] == operator):
+        for _, kind, times in (measurement for measurement in everything if measurement[0] == operator):
             ids = serving(there[operator], kind)
             kept = {id: time for id, time in times.items() if id in ids}
             if kept:
@@ -102,7 +102,7 @@ def main():
         print("not needed:", ", ".join(sorted(names - seen)) or "none")
         print(
             "the space against all that was measured: mean {:.4f}, p99 {:.3f}, worst {:.3f}".format(*summary(whole))
-            + f"; {sum(each > 1 for each in whole)} shapes were won by what it lacks"
+            + f"; {sum(ratio > 1 for ratio in whole)} shapes were won by what it lacks"
         )
 
 

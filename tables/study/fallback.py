@@ -41,7 +41,7 @@ class Manifest:
 
     def __init__(self, kernels, operator, target):
         spaces = sorted(glob.glob(os.path.join(kernels, "*", f"{operator}.*.json")))
-        plans = [each for each in expand(spaces)[0] if each["target"] in (target, target + "a")]
+        plans = [plan for plan in expand(spaces)[0] if plan["target"] in (target, target + "a")]
         self.variants = [variant for plan in plans for variant in plan["variants"]]
 
     def serving(self, axes, attributes):
@@ -79,7 +79,7 @@ def chosen(serving):
     first = serving[0]
     if first[1] is None:
         return first[0]
-    return min((each for each in serving if each[1] is not None), key=lambda each: each[1])[0]
+    return min((candidate for candidate in serving if candidate[1] is not None), key=lambda candidate: candidate[1])[0]
 
 
 def rows_of(path):
@@ -110,10 +110,10 @@ def judge(path, kernels):
         attributes = {key: value for key, value in device.items() if isinstance(value, int)}
         axes.setdefault("head_dim_v", axes.get("head_dim", 0))
         serving = list(manifest_of(kernels, operator, target).serving(axes, attributes)) if len(times) > 1 else []
-        timed = [each for each in serving if each[0] in times]
+        timed = [candidate for candidate in serving if candidate[0] in times]
         if not timed:
             continue
-        best = min(timed, key=lambda each: times[each[0]])[0]
+        best = min(timed, key=lambda candidate: times[candidate[0]])[0]
         choice = chosen(timed)
         yield text, choice, chosen(serving) in times, times[choice] / times[best], best
 
@@ -127,17 +127,17 @@ def main():
     given = parser.parse_args()
     everything = []
     for path in given.tables:
-        found = sorted(judge(path, given.kernels), key=lambda each: each[3])
+        found = sorted(judge(path, given.kernels), key=lambda result: result[3])
         name = os.path.join(os.path.basename(os.path.dirname(path)), os.path.basename(path))
-        everything += [[name, *each] for each in found]
+        everything += [[name, *result] for result in found]
         if not found:
             continue
-        lost = [each[3] for each in found]
+        lost = [result[3] for result in found]
         mean = math.exp(sum(map(math.log, lost)) / len(lost))
         print(
             f"{name:58} {len(lost):5} problems, mean {mean:.3f}, p90 {lost[int(0.9 * len(lost))]:.2f}, "
-            f"p99 {lost[int(0.99 * len(lost))]:.2f}, worst {lost[-1]:.2f}, {sum(each > GOAL for each in lost)} above {GOAL}, "
-            f"{sum(not each[2] for each in found)} choices not timed"
+            f"p99 {lost[int(0.99 * len(lost))]:.2f}, worst {lost[-1]:.2f}, {sum(ratio > GOAL for ratio in lost)} above {GOAL}, "
+            f"{sum(not result[2] for result in found)} choices not timed"
         )
         for text, choice, _, loss, best in found[::-1][: given.worst]:
             print(f"    {loss:.2f}  {choice} for {best}: {text}")

@@ -100,8 +100,8 @@ def write(path, target, units):
     kept = json.loads(text).get("cost_us", {})
     kept[target] = {variant: float(f"{math.exp(unit):.3g}") for variant, unit in sorted(units.items())}
     lines = [
-        f"  {json.dumps(name)}: {{\n" + ",\n".join(f"   {json.dumps(key)}: {value}" for key, value in each.items()) + "\n  }"
-        for name, each in sorted(kept.items())
+        f"  {json.dumps(name)}: {{\n" + ",\n".join(f"   {json.dumps(key)}: {value}" for key, value in costs.items()) + "\n  }"
+        for name, costs in sorted(kept.items())
     ]
     text = re.sub(r' "cost_us": \{.*?\n \},\n', "", text, flags=re.DOTALL)
     text = text.replace(' "define": {', ' "cost_us": {\n' + ",\n".join(lines) + '\n },\n "define": {', 1)
@@ -132,11 +132,15 @@ def main():
         return
     spaces = [path for path in paths if path.endswith(".json")]
     outputs = [path for path in paths if not path.endswith(".json")]
-    plans = {path: [each for each in expand([path])[0] if each["target"] == target] for path in spaces}
+    plans = {path: [plan for plan in expand([path])[0] if plan["target"] == target] for path in spaces}
     found = {
-        variant["id"]: variant for each in plans.values() for plan in each for variant in plan["variants"] if "cost" in variant
+        variant["id"]: variant
+        for plans_of_file in plans.values()
+        for plan in plans_of_file
+        for variant in plan["variants"]
+        if "cost" in variant
     }
-    operator = next(plan["operator"] for each in plans.values() for plan in each)
+    operator = next(plan["operator"] for plans_of_file in plans.values() for plan in plans_of_file)
     multiprocessors = next(study.device["multiprocessors"] for study in studies().values() if study.operator == operator)
     groups, measured = [], []
     for group, problem, times in problems(outputs, operator):
@@ -150,11 +154,13 @@ def main():
             measured.append(entries)
     units = fit(measured)
     for group in sorted(set(groups)):
-        lost = sorted(math.exp(regret(entries, units)) for each, entries in zip(groups, measured) if each == group)
+        lost = sorted(
+            math.exp(regret(entries, units)) for entries_group, entries in zip(groups, measured) if entries_group == group
+        )
         mean = math.exp(sum(map(math.log, lost)) / len(lost))
         print(
             f"{group:36} {len(lost):5} problems, mean {mean:.4f}, p99 {lost[int(0.99 * len(lost))]:.3f}, worst {lost[-1]:.3f}, "
-            f"{sum(each > 1.25 for each in lost)} above 1.25"
+            f"{sum(ratio > 1.25 for ratio in lost)} above 1.25"
         )
     for path in spaces:
         own = {variant["id"] for plan in plans[path] for variant in plan["variants"]}

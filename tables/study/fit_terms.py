@@ -102,8 +102,8 @@ def measured(operator, outputs, tables):
 def variants_of(spaces, target):
     """By id the variants of all spaces, in the manifest's order."""
     out, order = {}, 0
-    plans = [each for each in expand(spaces)[0] if each["target"] == target]
-    for variant in (each for plan in plans for each in plan["variants"]):
+    plans = [plan for plan in expand(spaces)[0] if plan["target"] == target]
+    for variant in (entry for plan in plans for entry in plan["variants"]):
         out.setdefault(variant["id"], []).append((order, variant))
         order += 1
     return out
@@ -190,9 +190,9 @@ def start(problems):
                 row = [term / time for term in problem.entries[name][1]]
                 samples.setdefault(name, []).append((row, weight * problem.weight))
     return {
-        name: not_too_short(each)
-        for name, each in sorted(samples.items())
-        if name in firsts or (name in near and len(each) >= FEWEST)
+        name: not_too_short(rows)
+        for name, rows in sorted(samples.items())
+        if name in firsts or (name in near and len(rows) >= FEWEST)
     }
 
 
@@ -203,16 +203,16 @@ def loss(time, best):
 
 def improve(problems, factors):
     """Moves one factor after the other, and all of a variant together, where the choices become cheaper."""
-    problems = [each for each in problems if sum(name in factors for name in each.entries) > 1]
-    best = [min(time for _, _, time in each.entries.values()) for each in problems]
+    problems = [problem for problem in problems if sum(name in factors for name in problem.entries) > 1]
+    best = [min(time for _, _, time in problem.entries.values()) for problem in problems]
     known = [
-        {name: (terms, loss(time, least)) for name, (_, terms, time) in each.entries.items() if name in factors}
-        for each, least in zip(problems, best)
+        {name: (terms, loss(time, least)) for name, (_, terms, time) in problem.entries.items() if name in factors}
+        for problem, least in zip(problems, best)
     ]
-    times = [{name: predicted(factors[name], terms) for name, (terms, _) in each.items()} for each in known]
+    times = [{name: predicted(factors[name], terms) for name, (terms, _) in entries.items()} for entries in known]
     uses = {}
-    for i, each in enumerate(known):
-        for name in each:
+    for i, entries in enumerate(known):
+        for name in entries:
             uses.setdefault(name, []).append(i)
     for _ in range(6):
         is_moved = False
@@ -281,14 +281,14 @@ def write(path, target, factors):
         text = file.read()
     indent = re.search(r'\n( +)"blobs": \{', text)[1]
     kept = json.loads(text).get("cost_ns", {})
-    kept[target] = {name: [rounded(value) for value in each] for name, each in sorted(factors.items())}
+    kept[target] = {name: [rounded(value) for value in values] for name, values in sorted(factors.items())}
     if not factors:
         del kept[target]
     lines = []
-    for name, each in sorted(kept.items()):
+    for name, target_factors in sorted(kept.items()):
         inner = ",\n".join(
             f"{3 * indent}{json.dumps(key)}: {json.dumps([int(v) if v == int(v) else v for v in value])}"
-            for key, value in each.items()
+            for key, value in target_factors.items()
         )
         lines.append(f"{2 * indent}{json.dumps(name)}: {{\n{inner}\n{2 * indent}}}")
     text = re.sub(r'\n +"cost_ns": \{.*?\n' + indent + r"\},", "", text, flags=re.DOTALL)
@@ -306,23 +306,25 @@ def fit(operator, spaces, tables, outputs, target):
         write(path, target, {})  # their terms may have changed
     variants = variants_of(spaces, target)
     problems = list(measured(operator, outputs, tables))
-    for each in problems:
-        bind(each, variants)
-    problems = [each for each in problems if len(each.entries) > 1]
-    fitted = [each for each in problems if each.is_fitted]
+    for problem in problems:
+        bind(problem, variants)
+    problems = [problem for problem in problems if len(problem.entries) > 1]
+    fitted = [problem for problem in problems if problem.is_fitted]
     factors = start(fitted)
     improve(fitted, factors)
-    factors = {name: [rounded(value) for value in each] for name, each in factors.items()}
-    for group in sorted({each.group for each in problems}):
-        pairs = [regrets(each, factors) for each in problems if each.group == group]
+    factors = {name: [rounded(value) for value in values] for name, values in factors.items()}
+    for group in sorted({problem.group for problem in problems}):
+        pairs = [regrets(problem, factors) for problem in problems if problem.group == group]
         print(
             f"{operator + ': ' + group:58} {len(pairs):4} by order: {summary([a for a, _ in pairs])}; "
             f"by time: {summary([b for _, b in pairs])}",
             flush=True,
         )
     for path in spaces:
-        own = {each.get("cost_key") for plan in expand([path])[0] if plan["target"] == target for each in plan["variants"]}
-        write(path, target, {name: each for name, each in factors.items() if name in own})
+        own = {
+            variant.get("cost_key") for plan in expand([path])[0] if plan["target"] == target for variant in plan["variants"]
+        }
+        write(path, target, {name: values for name, values in factors.items() if name in own})
 
 
 def spaces_with_terms(folder):

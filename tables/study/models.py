@@ -184,9 +184,9 @@ def choice(options, root, operator, problem):
 def run(options):
     calls = list(calls_of_models()) + (list(kinds()) if options.kinds else [])
     if options.only:
-        calls = [each for each in calls if options.only in " ".join((each["model"], each["phase"], each["operator"]))]
+        calls = [call for call in calls if options.only in " ".join((call["model"], call["phase"], call["operator"]))]
     if options.small:
-        calls = [shrunk(each) for each in calls]
+        calls = [shrunk(call) for call in calls]
     if not calls:
         sys.exit("models.py: no call is left to measure")
     with tempfile.TemporaryDirectory() as folder:
@@ -217,7 +217,7 @@ def run(options):
         with open(options.output, "w", encoding="utf-8") as out:
             for i, call in enumerate(calls):
                 wanted = {f"{axis}={text_of(value)}" for axis, value in axes_of(call).items()}
-                names = {each.partition("=")[0] for each in wanted}
+                names = {word.partition("=")[0] for word in wanted}
                 measured = times_of(os.path.join(folder, "tables"), call["operator"])
                 # What no axis tells is not part of a problem's text.
                 found = [
@@ -270,25 +270,25 @@ def judge(path, bound):
     if failures:
         print(f"FAILED: {len(calls)} of {planned} calls were measured; allow more --seconds")
     results = []
-    for each in calls:
-        call = each["call"]
+    for measured in calls:
+        call = measured["call"]
         name = f"{call['model']}: {call['phase']}, {call['operator']}"
-        if not each.get("times"):
+        if not measured.get("times"):
             failures += 1
-            print(f"FAILED: {name} {each.get('problem', call)}: {each.get('failed', 'no variant serves it')}")
+            print(f"FAILED: {name} {measured.get('problem', call)}: {measured.get('failed', 'no variant serves it')}")
             continue
-        best = min(each["times"].values())
-        over = [each["times"].get(choice["variant"], math.inf) / best for choice in each["chosen"]]
-        results.append((max(over), over, best, name, each))
+        best = min(measured["times"].values())
+        over = [measured["times"].get(choice["variant"], math.inf) / best for choice in measured["chosen"]]
+        results.append((max(over), over, best, name, measured))
     results.sort(key=lambda result: -result[0])
     print("with rows  without  best us  variants  call")
-    for worst, over, best, name, each in results:
-        print(f"{over[0]:9.3f} {over[1]:8.3f} {best:8.1f} {len(each['times']):9}  {name} {{{each['problem']}}}")
+    for worst, over, best, name, measured in results:
+        print(f"{over[0]:9.3f} {over[1]:8.3f} {best:8.1f} {len(measured['times']):9}  {name} {{{measured['problem']}}}")
         if worst > bound:
             failures += 1
             print(
-                f"  FAILED: above {bound}: best {min(each['times'], key=each['times'].get)}; chosen "
-                + "; ".join(f"{choice['variant']} ({choice['reason']})" for choice in each["chosen"])
+                f"  FAILED: above {bound}: best {min(measured['times'], key=measured['times'].get)}; chosen "
+                + "; ".join(f"{choice['variant']} ({choice['reason']})" for choice in measured["chosen"])
             )
     for i, what in enumerate(("with rows", "without")):
         ratios = [over[i] for _, over, *_ in results]

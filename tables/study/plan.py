@@ -316,20 +316,22 @@ def write_list(path, planned):
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     with open(path, "w", encoding="utf-8") as file:
-        for each in planned:
-            words = " ".join(f"{axis}={text(value)}" for axis, value in each["type"].items())
-            file.write(f"{each['operator']} {words} : {' '.join(each['axes'])}\n")
-            for i, shape in enumerate(each["shapes"]):
-                file.write(f"  {' '.join(map(str, shape))} calls={len(each['shapes']) - i}\n")
+        for planned_study in planned:
+            words = " ".join(f"{axis}={text(value)}" for axis, value in planned_study["type"].items())
+            file.write(f"{planned_study['operator']} {words} : {' '.join(planned_study['axes'])}\n")
+            for i, shape in enumerate(planned_study["shapes"]):
+                file.write(f"  {' '.join(map(str, shape))} calls={len(planned_study['shapes']) - i}\n")
 
 
 def main():
     output, *words = sys.argv[1:]
     prefixes = tuple(words)
-    planned = [each for each in studies() if each["name"].startswith(prefixes or "")]
+    planned = [planned_study for planned_study in studies() if planned_study["name"].startswith(prefixes or "")]
     write_list(output, planned)
-    for each in planned:
-        print(f"{each['name']:40} {each['held_out'].count(0):4} grid {each['held_out'].count(1):4} held out")
+    for planned_study in planned:
+        print(
+            f"{planned_study['name']:40} {planned_study['held_out'].count(0):4} grid {planned_study['held_out'].count(1):4} held out"
+        )
 
 
 if __name__ == "__main__":

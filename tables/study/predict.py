@@ -72,7 +72,7 @@ def thin(study, most):
         left = [shape for shape in study.grid if shape not in kept]
         regrets = []
         for shape in left:
-            variant = predict(nearest([rows[id(each)] for each in kept], rows[id(shape)][0]), shape.times)
+            variant = predict(nearest([rows[id(other)] for other in kept], rows[id(shape)][0]), shape.times)
             regrets.append((shape.regret(variant) if variant else 2.0, shape))
         regrets.sort(key=lambda pair: -pair[0])
         if regrets[0][0] < 1.01:

@@ -84,9 +84,9 @@ def choose(program, folder, asked):
         write_manifest(manifest, study, options.pop("with_costs", True))
         write_table(path, study, table, **options)
         lines.append(json.dumps({"table": path, "manifest": manifest}))
-        for each in queries:
-            problem = dict(type_of(study), **dict(zip(study.axes, each.at)))
-            lines.append(json.dumps({"problem": problem, "usable": list(each.times)}))
+        for query in queries:
+            problem = dict(type_of(study), **dict(zip(study.axes, query.at)))
+            lines.append(json.dumps({"problem": problem, "usable": list(query.times)}))
     path = os.path.join(folder, "queries.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")

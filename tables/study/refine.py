@@ -53,17 +53,17 @@ def refined(known, candidates, count):
 def main():
     data, output, count, *prefixes = sys.argv[1:]
     known = measured(data)
-    fresh = {each["name"]: each for each in planned(f"held out beside {count} more", 0.5)}
+    fresh = {planned_study["name"]: planned_study for planned_study in planned(f"held out beside {count} more", 0.5)}
     out = []
-    for each in planned("candidates", CANDIDATES):
-        name = each["name"]
+    for planned_study in planned("candidates", CANDIDATES):
+        name = planned_study["name"]
         if name not in known or (prefixes and not name.startswith(tuple(prefixes))):
             continue
-        candidates = [at for at, held in zip(each["shapes"], each["held_out"]) if held]
+        candidates = [at for at, held in zip(planned_study["shapes"], planned_study["held_out"]) if held]
         rows = refined(known[name], candidates, int(count))
         present = rows + [shape.at for shape in known[name].shapes]
         held_out = [at for at, held in zip(fresh[name]["shapes"], fresh[name]["held_out"]) if held and at not in present]
-        out.append(study(name, each["operator"], each["type"], each["axes"], (rows, held_out)))
+        out.append(study(name, planned_study["operator"], planned_study["type"], planned_study["axes"], (rows, held_out)))
         print(f"{name:40} {len(rows):4} grid {len(held_out):4} held out")
     write_list(output, out)
 

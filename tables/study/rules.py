@@ -20,17 +20,17 @@ class Study:
         self.variants = data["variants"]
         n = len(self.axes)
         self.shapes = [
-            Shape(each[:n], each[n], each[n + 1], self.variants[each[n + 2]] if each[n + 2] >= 0 else None, self._times(times))
-            for each, times in zip(data["shapes"], data["times"])
+            Shape(row[:n], row[n], row[n + 1], self.variants[row[n + 2]] if row[n + 2] >= 0 else None, self._times(times))
+            for row, times in zip(data["shapes"], data["times"])
         ]
         self.first_run = [dict(shape.times) for shape in self.shapes]
         self.second_run = [{} for _ in self.shapes]
-        for each in data["again"]:
-            self.second_run[each[0]] = self._times(each[1:])
+        for row in data["again"]:
+            self.second_run[row[0]] = self._times(row[1:])
         for shape, second in zip(self.shapes, self.second_run):
             shape.combine(second)
-        self.grid = [each for each in self.shapes if not each.held_out]
-        self.held_out = [each for each in self.shapes if each.held_out]
+        self.grid = [shape for shape in self.shapes if not shape.held_out]
+        self.held_out = [shape for shape in self.shapes if shape.held_out]
 
     def _times(self, code):
         best = code[0] / 1000
@@ -64,9 +64,9 @@ class Table:
 
     def __init__(self, shapes, most=8, scale=None):
         self.rows = []
-        for each in shapes:
-            kept = sorted(each.logs.items(), key=lambda pair: pair[1])[:most]
-            self.rows.append((each.at, kept))
+        for shape in shapes:
+            kept = sorted(shape.logs.items(), key=lambda pair: pair[1])[:most]
+            self.rows.append((shape.at, kept))
         self.scale = scale or [1.0] * len(shapes[0].at)
 
     def place(self, at):

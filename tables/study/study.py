@@ -48,13 +48,13 @@ def compare_rules(program, folder, all_studies):
                 pairs.append((query.regret(chosen), query))
         by_rule[name] = pairs
     real = measure(program, folder, all_studies, match=logarithms, with_costs=False)
-    by_rule["this library, logarithms of the axes"] = [each for one in real.values() for each in one]
+    by_rule["this library, logarithms of the axes"] = [pair for one in real.values() for pair in one]
     real = measure(program, folder, all_studies, neighbours=1, with_costs=False)
-    by_rule["nearest, the tables' metric"] = [each for one in real.values() for each in one]
+    by_rule["nearest, the tables' metric"] = [pair for one in real.values() for pair in one]
     real = measure(program, folder, all_studies, with_costs=False)
-    by_rule["this library, the tables' metric"] = [each for one in real.values() for each in one]
+    by_rule["this library, the tables' metric"] = [pair for one in real.values() for pair in one]
     real = measure(program, folder, all_studies)
-    by_rule["this library, metric and costs"] = [each for one in real.values() for each in one]
+    by_rule["this library, metric and costs"] = [pair for one in real.values() for pair in one]
     return by_rule, real
 
 
@@ -84,7 +84,7 @@ def cross_validated(program, folder, all_studies):
             rules.append(("metric and costs", {}))
         for name, options in rules:
             found = measure(program, folder, chosen, divisions=lines_left_out, **options)
-            pairs = [each for one in found.values() for each in one]
+            pairs = [pair for one in found.values() for pair in one]
             rows.append([family, name, str(len(pairs))] + figures([r for r, _ in pairs]) + figures(pairs_of(pairs))[:1])
     rows_only = {name: study for name, study in all_studies.items() if "rows" in study.axes}
     for axis in ("rows", "columns"):
@@ -94,7 +94,7 @@ def cross_validated(program, folder, all_studies):
             return [(kept, asked) for kept, asked in lines_left_out(study) if len({shape.at[place] for shape in asked}) == 1]
 
         found = measure(program, folder, rows_only, divisions=one_axis)
-        pairs = [each for one in found.values() for each in one]
+        pairs = [pair for one in found.values() for pair in one]
         rows.append(
             ["rows", f"the tables' metric, lines of `{axis}` only", str(len(pairs))]
             + figures([r for r, _ in pairs])
