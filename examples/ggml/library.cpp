@@ -53,9 +53,9 @@ struct library {
 
   library() {
     int gpus = 0;
-    for (const sy::device& each : sy::device::all()) {
-      const bool is_host = each.properties().backend == "host";
-      auto made = std::make_unique<device>(catalog, each,
+    for (const sy::device& target : sy::device::all()) {
+      const bool is_host = target.properties().backend == "host";
+      auto made = std::make_unique<device>(catalog, target,
                                            is_host ? "SwitchyardCPU" : "Switchyard" + std::to_string(gpus));
       if (!made->has_products()) continue;
       if (!is_host) ++gpus;
@@ -67,7 +67,7 @@ struct library {
 
   void explain_none() const {
     std::string roots;
-    for (const std::string& each : catalog.roots()) roots += " " + each;
+    for (const std::string& root : catalog.roots()) roots += " " + root;
     GGML_LOG_WARN(
         "switchyard: no device, because these folders have no kernels for this machine:%s. Build the "
         "target ggml_switchyard_kernels, or name their folder in SWITCHYARD_PATH\n",
@@ -105,9 +105,9 @@ device::device(sy::catalog& catalog, sy::device target, std::string name)
 
 device::~device() {
   by_threads_.erase(0);
-  for (auto& [threads, each] : by_threads_) {
-    each.with.reset();
-    if (each.driver != nullptr) each.driver->end_threads();  // before this code is unmapped
+  for (auto& [threads, entry] : by_threads_) {
+    entry.with.reset();
+    if (entry.driver != nullptr) entry.driver->end_threads();  // before this code is unmapped
   }
 }
 
@@ -120,9 +120,9 @@ bool device::has_products() {
   call.rows = 1;
   call.in_features = call.out_features = 256;
   call.x_stride_row = call.out_stride_row = 256;
-  for (const weight_format each : {weight_format::f16, weight_format::bf16, weight_format::q8_0}) {
-    call.weights = each;
-    call.w_row_bytes = sy::operators::row_bytes(each, call.in_features);
+  for (const weight_format format : {weight_format::f16, weight_format::bf16, weight_format::q8_0}) {
+    call.weights = format;
+    call.w_row_bytes = sy::operators::row_bytes(format, call.in_features);
     if (with_threads(0).of<matmul_quantized>().serves(call)) return true;
   }
   return false;
@@ -159,7 +159,7 @@ ggml_backend_reg_t open_library() {
   try {
     library& all = the_library();
     all.handle = {GGML_BACKEND_API_VERSION, {name_of, count_devices, find_device, find_function}, &all};
-    for (const auto& each : all.devices) each->handle.reg = &all.handle;
+    for (const auto& backend_device : all.devices) backend_device->handle.reg = &all.handle;
     return &all.handle;
   } catch (const std::exception& problem) {
     GGML_LOG_ERROR("switchyard: %s\n", problem.what());

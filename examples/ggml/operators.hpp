@@ -95,12 +95,13 @@ class operators {
     return std::make_unique<served_operator<Operator>>(catalog, device);
   }
   template <class... Operators>
-  using each = std::tuple<std::unique_ptr<served_operator<Operators>>...>;
+  using served_operators = std::tuple<std::unique_ptr<served_operator<Operators>>...>;
 
-  each<switchyard::operators::matmul_quantized, switchyard::operators::embedding,
-       switchyard::operators::rms_norm, switchyard::operators::layer_norm, switchyard::operators::rotary,
-       switchyard::operators::attention_forward, switchyard::operators::softmax,
-       switchyard::operators::gated_activation, elements, set_rows, rope_table, unpack_rows>
+  served_operators<switchyard::operators::matmul_quantized, switchyard::operators::embedding,
+                   switchyard::operators::rms_norm, switchyard::operators::layer_norm,
+                   switchyard::operators::rotary, switchyard::operators::attention_forward,
+                   switchyard::operators::softmax, switchyard::operators::gated_activation, elements,
+                   set_rows, rope_table, unpack_rows>
       all_;
   bool is_host_;
 };

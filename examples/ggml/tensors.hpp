@@ -61,7 +61,7 @@ template <class Visit>
                                  Visit&& visit) {
   const ggml_tensor* const any = *tensors.begin();
   bool is_whole = true;
-  for (const ggml_tensor* each : tensors) is_whole = is_whole && row_stride(each).has_value();
+  for (const ggml_tensor* tensor : tensors) is_whole = is_whole && row_stride(tensor).has_value();
   if (is_whole) return visit(row_block{any->ne[1] * any->ne[2] * any->ne[3], 0, 0, true});
   for (std::int64_t third = 0; third < any->ne[3]; ++third) {
     for (std::int64_t second = 0; second < any->ne[2]; ++second) {

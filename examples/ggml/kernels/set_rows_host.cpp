@@ -42,9 +42,9 @@ void quantise_row(const From* from, std::uint8_t* to, std::int64_t columns) {
         });
     float largest = 0;
     bool is_finite = true;
-    for (const float each : x) {
-      largest = std::max(largest, std::fabs(each));
-      is_finite = is_finite && std::isfinite(each);
+    for (const float value : x) {
+      largest = std::max(largest, std::fabs(value));
+      is_finite = is_finite && std::isfinite(value);
     }
     const float scale = is_finite ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
     const float inverse = scale > 0 ? 1 / scale : 0;

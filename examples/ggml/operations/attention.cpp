@@ -95,8 +95,8 @@ bool make_attention(calls& with, const ggml_tensor* node) {
   const ggml_tensor* const v = node->src[2];
   const ggml_tensor* const mask = node->src[3];
   const ggml_tensor* const sinks = node->src[4];
-  for (const ggml_tensor* each : {q, node}) {
-    if (!dtype_of(each) || !is_element_aligned(each)) return false;
+  for (const ggml_tensor* tensor : {q, node}) {
+    if (!dtype_of(tensor) || !is_element_aligned(tensor)) return false;
   }
   if (mask != nullptr) {
     if (!is_element_aligned(mask) || mask->ne[0] != k->ne[1]) return false;

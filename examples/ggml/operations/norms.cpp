@@ -50,8 +50,8 @@ bool make_scaled_norm(calls& with, const ggml_tensor* sum, const ggml_tensor* no
   const ggml_tensor* const gamma = product->src[0] == norm ? product->src[1] : product->src[0];
   const ggml_tensor* const x = sum != nullptr ? sum->src[0] : norm->src[0];
   const ggml_tensor* const residual = sum != nullptr ? sum->src[1] : nullptr;
-  for (const ggml_tensor* each : {gamma, x, product, static_cast<const ggml_tensor*>(norm)}) {
-    if (each->type != GGML_TYPE_F32) return false;
+  for (const ggml_tensor* tensor : {gamma, x, product, static_cast<const ggml_tensor*>(norm)}) {
+    if (tensor->type != GGML_TYPE_F32) return false;
   }
   if (gamma->ne[0] != x->ne[0] || ggml_nrows(gamma) != 1 || gamma->nb[0] != sizeof(float)) return false;
   if (!is_writable(product, x) || !is_writable(product, gamma)) return false;
@@ -60,8 +60,8 @@ bool make_scaled_norm(calls& with, const ggml_tensor* sum, const ggml_tensor* no
       return false;
     if (!is_writable(product, residual) || !is_writable(product, sum) || sum->data == product->data)
       return false;
-    for (const ggml_tensor* each : {x, residual, sum, product}) {
-      if (!row_stride(each)) return false;
+    for (const ggml_tensor* tensor : {x, residual, sum, product}) {
+      if (!row_stride(tensor)) return false;
     }
   }
   return for_each_rows(with, {product, x}, [&](const row_block& rows) {

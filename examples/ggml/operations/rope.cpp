@@ -26,10 +26,11 @@ namespace {
   std::copy_n(&node->op_params[0], parameters.size(), parameters.begin());
   const bool is_shared = positions->op == GGML_OP_NONE && !with.is_asking();
   if (is_shared) {
-    for (const rope_tables::table& each : with.tables().known) {
-      if (each.positions != positions || each.factors != factors || each.parameters != parameters) continue;
-      cos = each.cos;
-      sin = each.sin;
+    for (const rope_tables::table& table : with.tables().known) {
+      if (table.positions != positions || table.factors != factors || table.parameters != parameters)
+        continue;
+      cos = table.cos;
+      sin = table.sin;
       return true;
     }
   }
