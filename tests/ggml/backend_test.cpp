@@ -46,8 +46,8 @@ class small_graph {
     buffer_.reset(ggml_backend_alloc_ctx_tensors(context_.get(), backend_.get()));
     std::mt19937 random{seed};
     std::normal_distribution<float> normal;
-    for (float& each : w_values_) each = normal(random);
-    for (float& each : x_values_) each = normal(random);
+    for (float& value : w_values_) value = normal(random);
+    for (float& value : x_values_) value = normal(random);
     ggml_backend_tensor_set(w_, w_values_.data(), 0, sizeof w_values_);
     ggml_backend_tensor_set(x_, x_values_.data(), 0, sizeof x_values_);
     ggml_backend_tensor_memset(out_, 0xFF, 0, ggml_nbytes(out_));
@@ -203,7 +203,7 @@ TEST_CASE("nodes that one call could compute do not overwrite what it reads", "[
       std::mt19937 random{seed};
       std::normal_distribution<float> normal;
       std::vector<float> values(3 * columns * rows);
-      for (float& each : values) each = normal(random);
+      for (float& value : values) value = normal(random);
       const float* const x_values = values.data();
       const float* const y_values = x_values + columns * rows;
       const float* const factors = y_values + columns * rows;
@@ -247,7 +247,7 @@ TEST_CASE("two models are computed at once", "[ggml]") {
       worst[i] = std::max(worst[i], graph.worst_difference());
     }};
   }
-  for (std::thread& each : both) each.join();
+  for (std::thread& thread : both) thread.join();
   CHECK(worst[0] < 1e-4);
   CHECK(worst[1] < 1e-4);
 }

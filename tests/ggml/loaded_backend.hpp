@@ -24,8 +24,8 @@ class captured_log {
   /// Lines of the backend.
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> out;
-    for (const std::string& each : all_) {
-      if (each.starts_with("switchyard: ")) out.push_back(each);
+    for (const std::string& line : all_) {
+      if (line.starts_with("switchyard: ")) out.push_back(line);
     }
     return out;
   }

@@ -56,7 +56,7 @@ class one_node {
     const auto count = static_cast<std::size_t>(ggml_nelements(tensor));
     std::normal_distribution<float> normal;
     std::vector<float> values(count);
-    for (float& each : values) each = normal(random_source());
+    for (float& value : values) value = normal(random_source());
     if (tensor->type == GGML_TYPE_F32) {
       ggml_backend_tensor_set(tensor, values.data(), 0, count * sizeof(float));
       return {values.begin(), values.end()};
