@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
                                   {}},
                                  unknown);
       unknown.insert(unknown.end(), warned.messages.begin(), warned.messages.end());
-      for (const std::string& each : unknown) std::fprintf(stderr, "%s\n", each.c_str());
+      for (const std::string& message : unknown) std::fprintf(stderr, "%s\n", message.c_str());
       if (!unknown.empty()) return 2;
       continue;
     }
@@ -65,9 +65,9 @@ int main(int argc, char** argv) {
       problem[axis] =
           tool::require_value(op.axes[axis], value.is_string() ? value.get<std::string>() : value.dump());
     }
-    for (const sy::implied_axis& each : op.implied) {  // the data is older than some axes
-      if (!line.at("problem").contains(each.axis) && each.like != sy::implied_axis::no)
-        problem[tool::require_axis(op, each.axis)] = problem[tool::require_axis(op, each.like)];
+    for (const sy::implied_axis& implied : op.implied) {  // the data is older than some axes
+      if (!line.at("problem").contains(implied.axis) && implied.like != sy::implied_axis::no)
+        problem[tool::require_axis(op, implied.axis)] = problem[tool::require_axis(op, implied.like)];
     }
     const auto usable = line.at("usable").get<std::set<std::string>>();
     std::vector<std::atomic<bool>> unusable(rules->candidates.size());
