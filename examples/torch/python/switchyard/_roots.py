@@ -11,7 +11,7 @@ def roots() -> list[str]:
     """The folders of kernels and tables: this wheel's, then those of the data wheels, sorted by entry point.
 
     A data wheel has an entry point in the group `switchyard.roots`: a function without arguments that returns
-    its folders. One that fails is an error, because its kernels would be missed without a word.
+    its folders. A failing entry point is an error: otherwise its kernels would be missing without notice.
     """
     own = Path(__file__).absolute().parent / "share" / "switchyard"
     out = [str(own)] if own.is_dir() else []

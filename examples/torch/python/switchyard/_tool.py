@@ -9,7 +9,7 @@ from ._roots import roots
 
 
 def main() -> None:
-    """Replaces this process by the command-line tool, with the data wheels' kernels and tables on its path."""
+    """Replaces this process with the command-line tool, with the data wheels' kernels and tables on its path."""
     program = Path(__file__).absolute().parent / "bin" / "switchyard"
     if not program.exists():
         sys.exit(f"switchyard: this installation was built without the tool ({program})")

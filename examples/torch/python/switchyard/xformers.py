@@ -5,7 +5,7 @@ so that code changes one import.
     from switchyard.xformers import memory_efficient_attention
 
 The biases are xformers' own objects (xformers.ops.fmha.attn_bias), known by their classes; xformers itself is not imported.
-What is not served raises an error that names it.
+Unsupported arguments raise an error that names them.
 """
 
 import torch
@@ -77,10 +77,10 @@ def memory_efficient_attention(
     """softmax(scale * query key^T + attn_bias) value, with dropout of probability p.
 
     query, key and value: [batch, tokens, heads, dim]; [batch, tokens, dim] for one head; or [batch, tokens, groups, heads, dim],
-    where the heads of keys and values may be expanded. attn_bias: a tensor that is added, [batch, heads, queries, keys] or
+    where the heads of keys and values may be expanded. attn_bias: a tensor added to scores, [batch, heads, queries, keys] or
     [batch, groups, heads, queries, keys], or a bias of xformers: lower triangular, local, block diagonal, with padded or paged
-    keys. scale: 1 / sqrt(dim) unless given. op: which kernel runs is Switchyard's choice. Gradients: query, key, value, and a bias
-    that is a tensor.
+    keys. scale defaults to 1 / sqrt(dim). op is ignored: Switchyard chooses the kernel. Gradients: query, key, value, and
+    attn_bias if it is a tensor.
     """
     shape = query.shape
     if query.dim() == 3:

@@ -5,7 +5,7 @@ import.
     from switchyard.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
     from switchyard.flash_attn.bert_padding import pad_input, unpad_input
 
-They follow flash_attn 2.8, and take f32 as well, on the CPU too. What is not served raises an error that names it.
+They follow flash_attn 2.8, and also take f32 and CPU tensors. Unsupported arguments raise an error that names them.
 """
 
 from ._cache import flash_attn_with_kvcache

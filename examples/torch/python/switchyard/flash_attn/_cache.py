@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Attention to a cache of keys and values, which new ones are written into: for inference, without gradients."""
+"""Attention to a cache of keys and values, into which new ones are written. For inference: no gradients."""
 
 import torch
 
@@ -56,12 +56,12 @@ def flash_attn_with_kvcache(
     """Attention of q [batch, seqlen_q, heads, head_dim] to k_cache and v_cache [rows, seqlen_cache, heads_kv, head_dim], or
     with block_table [pages, page_size, heads_kv, head_dim].
 
-    k and v, [batch, seqlen_new, heads_kv, head_dim], are written into the cache behind the cache_seqlens keys of each
-    sequence, after they were turned by rotary_cos and rotary_sin [positions, rotary_dim / 2], by which q is turned too: each
-    token by its place with `causal` or a window, else all by the first new one's. cache_batch_idx: each sequence's row of the
-    cache. cache_leftpad: how many of a row's first keys are none. num_splits: how many blocks share a row of the cache is
-    the kernel's choice. Returns [batch, seqlen_q, heads, head_dim], and with return_softmax_lse the LSE [batch, heads,
-    seqlen_q].
+    k and v, [batch, seqlen_new, heads_kv, head_dim], are appended to the cache after the first cache_seqlens keys of each
+    sequence. rotary_cos and rotary_sin, [positions, rotary_dim / 2], rotate q and k first. k is rotated by position; so is q
+    with `causal` or a window, otherwise all of q uses the position of the first new token. cache_batch_idx: the cache row of
+    each sequence. cache_leftpad: the number of padding keys at the start of each row. num_splits is ignored: the kernel
+    chooses how many blocks share a row. Returns [batch, seqlen_q, heads, head_dim], and with return_softmax_lse the LSE
+    [batch, heads, seqlen_q].
     """
     if block_table is not None and (cache_batch_idx is not None or cache_leftpad is not None):
         _refuse("pages take neither cache_batch_idx nor cache_leftpad")

@@ -19,7 +19,7 @@ def _deterministic(wanted: bool):
 
 
 def window_of(size) -> tuple[int, int]:
-    """Two numbers, also those of a tensor."""
+    """The window as two numbers; also accepts a tensor."""
     left, right = size
     return int(left), int(right)
 
@@ -66,9 +66,9 @@ def flash_attn_func(
 ):
     """Attention of q [batch, seqlen_q, heads, head_dim] to k and v [batch, seqlen_k, heads_kv, head_dim].
 
-    causal and window_size count from the last query and key. alibi_slopes: f32 [heads] or [batch, heads]. Returns
-    [batch, seqlen_q, heads, head_dim]; with return_attn_probs that, the LSE [batch, heads, seqlen_q] and None, or with
-    dropout exp(score - largest score of the row), negative where it is dropped, which torch computes for tests.
+    causal and window_size are aligned to the last query and key. alibi_slopes: f32 [heads] or [batch, heads]. Returns
+    [batch, seqlen_q, heads, head_dim]. With return_attn_probs, also returns the LSE [batch, heads, seqlen_q] and a third
+    result for tests: None, or with dropout exp(score - row maximum), negative where dropped, computed by torch.
     """
     return run_dense(q, k, v, dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes, deterministic,
                      return_attn_probs)  # fmt: skip
@@ -141,11 +141,11 @@ def flash_attn_varlen_func(
     block_table: torch.Tensor | None = None,
 ):
     """Attention of packed sequences: q [tokens, heads, head_dim], k and v [tokens_k, heads_kv, head_dim], or with
-    block_table [pages, page_size, heads_kv, head_dim]. cu_seqlens: [batch + 1], where sequences begin.
+    block_table [pages, page_size, heads_kv, head_dim]. cu_seqlens: [batch + 1], the start of each sequence.
 
-    alibi_slopes: f32 [heads] or [batch, heads]; slopes of each sequence take a launch for each. Returns
-    [tokens, heads, head_dim]; with return_attn_probs that, the LSE [heads, tokens], and what flash_attn_func returns,
-    [batch, heads, max_seqlen_q, max_seqlen_k].
+    alibi_slopes: f32 [heads] or [batch, heads]; slopes per sequence need one launch per sequence. Returns
+    [tokens, heads, head_dim]. With return_attn_probs, also returns the LSE [heads, tokens] and the third result of
+    flash_attn_func, [batch, heads, max_seqlen_q, max_seqlen_k].
     """
     return run_packed(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p, softmax_scale, causal,
                       window_size, softcap, alibi_slopes, deterministic, return_attn_probs, block_table)  # fmt: skip

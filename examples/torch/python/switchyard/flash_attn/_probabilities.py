@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What return_attn_probs returns with dropout, in torch's ops: no kernel writes it. It has the size of all scores, and is for
-tests, as flash_attn's is."""
+"""What return_attn_probs returns with dropout, computed by torch because no kernel writes it. As in flash_attn it is for
+tests: it is as large as all scores."""
 
 import torch
 

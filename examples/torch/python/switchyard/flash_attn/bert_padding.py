@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""flash_attn.bert_padding: between padded batches and packed sequences. Counting tokens reads the mask, as there."""
+"""flash_attn.bert_padding: converts between padded batches and packed sequences. As in flash_attn, counting tokens waits
+for the device."""
 
 import torch
 from torch.nn.functional import pad
@@ -23,10 +24,10 @@ def _packed(hidden_states, indices, lengths, used):
 
 
 def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unused_mask: torch.Tensor | None = None):
-    """Packs [batch, seqlen, ...] by a mask [batch, seqlen]: the tokens that it or unused_mask has.
+    """Packs the tokens of [batch, seqlen, ...] that attention_mask or unused_mask, both [batch, seqlen], select.
 
-    Returns them, their indices in batch * seqlen, cu_seqlens (i32 [batch + 1]), the longest sequence, and how many tokens of
-    each sequence attention_mask itself has (i32 [batch]).
+    Returns the tokens, their indices in batch * seqlen, cu_seqlens (i32 [batch + 1]), the longest sequence, and the number
+    of tokens per sequence that attention_mask alone selects (i32 [batch]).
     """
     every = attention_mask if unused_mask is None else attention_mask + unused_mask
     indices = torch.nonzero(every.flatten(), as_tuple=False).flatten()
@@ -34,7 +35,7 @@ def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor, unuse
 
 
 def unpad_input_for_concatenated_sequences(hidden_states: torch.Tensor, attention_mask_in_length: torch.Tensor):
-    """Packs rows that hold several sequences: attention_mask_in_length [batch, seqlen] has each one's length, then zeros."""
+    """Packs rows that hold several sequences: a row of attention_mask_in_length [batch, seqlen] has their lengths and zeros."""
     length = attention_mask_in_length.sum(-1)
     seqlen = attention_mask_in_length.shape[-1]
     every = torch.arange(seqlen, device=length.device) < length[:, None]

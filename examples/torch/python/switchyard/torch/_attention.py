@@ -63,27 +63,28 @@ def attention(
     return_lse: bool = False,
     block_mask=None,
 ):
-    """softmax(mask(cap(scale * q k^T) + bias)) v, as torch.nn.functional.scaled_dot_product_attention has it.
+    """softmax(mask(cap(scale * q k^T) + bias)) v, laid out as in torch.nn.functional.scaled_dot_product_attention.
 
-    q: [batch, heads, seqlen_q, head_dim]; k, v: [batch, heads_kv, seqlen_k, dim], where heads_kv divides heads; or
-    with block_table (i32 [batch, entries]), [pages, page_size, heads_kv, dim], and seqused_k is required. f32, f16
-    or bf16; any strides (a strided innermost dimension is copied). For inference, k and v may be float8_e4m3fn beside
-    q in f16 or bf16, with k_scale and v_scale (f32 [1] or [heads_kv]), what they are multiplied with.
+    q: [batch, heads, seqlen_q, head_dim]; k, v: [batch, heads_kv, seqlen_k, dim], where heads_kv divides heads. With
+    block_table (i32 [batch, entries]) k and v are [pages, page_size, heads_kv, dim], and seqused_k is required. f32,
+    f16 or bf16; any strides (a strided innermost dimension is copied). For inference, k and v may be float8_e4m3fn
+    with q in f16 or bf16; k_scale and v_scale (f32 [1] or [heads_kv]) are their factors.
 
     causal: True or "causal_bottom_right" (query i of n sees key j of m where j <= i + m - n), "causal_top_left"
-    (j <= i), False or "none". bias: added to scores, of q's type and broadcastable, or a boolean mask (True is
-    seen). window: keys before and after the diagonal that are seen, -1 for all. soft_cap: c * tanh(score / c); 0:
-    none. sinks, alibi_slopes: f32 [heads]. seqused_q, seqused_k: i32 [batch] on the device, queries and keys in
-    use; other rows of the result are 0. scale: 1 / sqrt(head_dim) unless given. dropout_p drops weights;
-    dropout_state is i64 [2] on the device, a seed and an offset, from torch's generator unless given.
+    (j <= i), False or "none". bias: added to scores, of q's type and broadcastable, or a boolean mask (True: the key
+    is seen). window: how many keys before and after the diagonal are seen, -1 for all. soft_cap: c in
+    c * tanh(score / c); 0 for none. sinks, alibi_slopes: f32 [heads]. seqused_q, seqused_k: i32 [batch] on the
+    device, the queries and keys in use; other rows of the result are 0. scale defaults to 1 / sqrt(head_dim).
+    dropout_p: the probability of dropping a weight. dropout_state: i64 [2] on the device, a seed and an offset;
+    defaults to torch's generator.
 
-    block_mask: a torch.nn.attention.flex_attention.BlockMask, or what prepare_block_mask made of it, in place of
-    causal and window; blocks that it hides cost nothing. It goes with sinks and scale alone. What its mask_mod hides
-    inside of blocks is evaluated once, at the first call.
+    block_mask: a torch.nn.attention.flex_attention.BlockMask, or the result of prepare_block_mask, in place of
+    causal and window. Hidden blocks cost nothing. Only sinks and scale may be given with it. Its mask_mod is
+    evaluated once, at the first call.
 
-    Returns [batch, heads, seqlen_q, dim of v] over memory [batch, seqlen_q, heads, dim], and with return_lse the
-    f32 log of each row's sum, [batch, heads, seqlen_q]. Gradients: q, k, v, bias, sinks, of the result and of the
-    log. With torch.use_deterministic_algorithms, the backward gives the same bits in every run.
+    Returns [batch, heads, seqlen_q, dim of v], stored as [batch, seqlen_q, heads, dim], and with return_lse also the
+    f32 logarithm of each row's sum, [batch, heads, seqlen_q]. Both results have gradients for q, k, v, bias and sinks.
+    With torch.use_deterministic_algorithms, the backward is bitwise reproducible.
     """
     scores = None if bias is None else _scores(bias, q)
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
@@ -118,11 +119,11 @@ def attention_varlen(
     v_scale: torch.Tensor | None = None,
     return_lse: bool = False,
 ):
-    """attention of packed sequences: q [tokens, heads, head_dim], k and v [tokens_k, heads_kv, dim].
+    """attention() of packed sequences: q [tokens, heads, head_dim], k and v [tokens_k, heads_kv, dim].
 
-    cu_seqlens_q, cu_seqlens_k: i32 [batch + 1] on the device, where sequences begin, and last the number of
-    tokens. longest_q, longest_k: at least the longest sequence. The other arguments are those of attention; the
-    LSE is [heads, tokens].
+    cu_seqlens_q, cu_seqlens_k: i32 [batch + 1] on the device, the start of each sequence, then the number of tokens.
+    longest_q, longest_k: upper bounds of the sequence lengths. The other arguments are those of attention(). The LSE
+    is [heads, tokens].
     """
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
     needs = needs_gradient(q, k, v, sinks, alibi_slopes)
@@ -152,14 +153,14 @@ def attention_decode(
     alibi_slopes: torch.Tensor | None = None,
     return_lse: bool = False,
 ):
-    """attention of the last 1 to 16 tokens of sequences against their cache, for inference.
+    """attention() of the last 1 to 16 tokens of sequences to their cache, for inference: no gradients.
 
     q: [batch, heads, 1 to 16, head_dim], f16 or bf16; k, v: [batch, heads_kv, seqlen_k, dim], or with block_table
     [pages, page_size, heads_kv, dim], of q's type or float8_e4m3fn with k_scale and v_scale (f32 [1] or
-    [heads_kv]). seqused_k: i32 [batch] on the device, keys in use, the queries' own among them. It has no gradient.
+    [heads_kv]). seqused_k: i32 [batch] on the device, the keys in use, including those of the queries' tokens.
 
-    Multi-head latent attention with absorbed projections has one KV head of 576, and v is k[..., :512], a view: such a
-    cache is read once. Its scale is that of the model, not 1 / sqrt(576), and must be given.
+    Multi-head latent attention with absorbed projections has one KV head of 576 elements. Pass v as the view
+    k[..., :512]: the cache is then read once. Pass the model's scale too, which is not 1 / sqrt(576).
     """
     out, lse = _decode(
         needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes), q, k, v, wide(k_scale), wide(v_scale),
@@ -171,7 +172,7 @@ def attention_decode(
 def attention_dropout_mask(
     state: torch.Tensor, batch: int, heads: int, seqlen_q: int, seqlen_k: int, dropout_p: float
 ) -> torch.Tensor:
-    """What dropout multiplies weights with: f32 [batch, heads, seqlen_q, seqlen_k] of 0 and 1 / (1 - dropout_p).
+    """The factors that dropout applies to weights: f32 [batch, heads, seqlen_q, seqlen_k] of 0 and 1 / (1 - dropout_p).
 
     state: i64 [2], the dropout_state of the attention call.
     """

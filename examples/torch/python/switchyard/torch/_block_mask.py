@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Block masks of FlexAttention (torch.nn.attention.flex_attention.BlockMask) as kernels take them: its lists, and bits
-for what its mask_mod hides in blocks of which a part is seen."""
+"""Converts block masks of FlexAttention (torch.nn.attention.flex_attention.BlockMask) to what kernels take: its lists, and
+bits for partly visible blocks, evaluated from its mask_mod."""
 
 import weakref
 from typing import NamedTuple
@@ -128,10 +128,10 @@ _made: dict[int, tuple[weakref.ref, BlockMaskLists]] = {}
 
 
 def prepare_block_mask(block_mask) -> BlockMaskLists:
-    """The lists and bits of a BlockMask, made once for each and kept as long as it lives.
+    """Converts a BlockMask to the lists and bits that kernels read. The result is cached as long as the BlockMask lives.
 
-    attention(block_mask=...) takes the BlockMask or what this returns. It evaluates mask_mod in every block that is not
-    full, and synchronises with the device. Compiled code takes its result alone.
+    Evaluates mask_mod in every block that is not full, and synchronises with the device. attention(block_mask=...) takes
+    the BlockMask or this result; compiled code takes only this result.
     """
     if isinstance(block_mask, BlockMaskLists):
         return block_mask
@@ -150,7 +150,7 @@ def prepare_block_mask(block_mask) -> BlockMaskLists:
 
 
 def lists_for(block_mask, q: torch.Tensor, k: torch.Tensor) -> tuple:
-    """What the ops take for a call's block mask; nothing without one."""
+    """The ops' arguments for a call's block mask; none without a mask."""
     if block_mask is None:
         return ()
     if not isinstance(block_mask, BlockMaskLists) and tuple(block_mask.seq_lengths) != (q.shape[-2], k.shape[-2]):

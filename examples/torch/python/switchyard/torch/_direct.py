@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Calls of ops by the shortest way: past torch.library's Python layers, which cost the host more than most kernels take.
+"""Calls ops without the Python layers of torch.library, which take longer on the host than most kernels on the device.
 
 torch.library runs Python for each call outside of inference_mode, and for up to 150 microseconds where a gradient is
 recorded. Eager calls of plain tensors need none of that: here they reach the kernel below autograd, and a gradient is
@@ -55,7 +55,7 @@ def _has_tangent(x) -> bool:
 
 
 def refuse_forward_mode(name: str, args) -> None:
-    """Raises for dual tensors: no op has a forward-mode derivative, and autograd would take it for zero."""
+    """Raises for dual tensors: no op has a forward-mode derivative, and autograd would treat it as zero."""
     if any(map(_has_tangent, args)):
         raise RuntimeError(f"switchyard::{name} has no forward-mode derivative (torch.func.jvp and jacfwd, "
                            "torch.autograd.forward_ad): torch.autograd.grad gives the reverse-mode one")  # fmt: skip
@@ -69,7 +69,7 @@ def _transformable(overload, setup: Callable, backward: Callable) -> Callable:
 
 
 def refuse_gradient(name: str) -> Callable:
-    """A backward that raises: of an op without a gradient."""
+    """A backward that raises, for an op without a gradient."""
 
     def backward(ctx, *grads):
         raise RuntimeError(f"switchyard::{name} has no gradient")

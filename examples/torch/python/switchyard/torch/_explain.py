@@ -20,7 +20,7 @@ def _call_mode(value: int):
 
 
 def explain(op: Callable, *args, **kwargs) -> dict:
-    """Returns what would serve `op(*args, **kwargs)`, without running it.
+    """Returns which kernel would serve `op(*args, **kwargs)`, without running it.
 
     `op` is a function of `switchyard.torch` or an op of `torch.ops.switchyard`; the arguments are those of the
     call, with tensors on the device in question. The dict has: `operator`, `problem` (the call's axes), `device`,
@@ -38,20 +38,20 @@ def explain(op: Callable, *args, **kwargs) -> dict:
 
 
 def prepare(op: Callable, *args, **kwargs) -> None:
-    """Loads what `op(*args, **kwargs)` needs, without running it: before a CUDA graph is captured, or traffic.
+    """Loads what `op(*args, **kwargs)` needs, without running it. Use it before a CUDA graph capture or the first request.
 
-    A call that was run once is prepared. Raises as the call does.
+    A call that has run once needs no preparation. Raises what the call would raise.
     """
     with _call_mode(_PREPARE):
         op(*args, **kwargs)
 
 
 def generation() -> int:
-    """A number that changes when CUDA graphs should be captured again, because other kernels serve now."""
+    """A number that changes when the choice of kernels may have changed: capture CUDA graphs again then."""
     return library.switchyard_torch_generation()
 
 
 def reload() -> None:
-    """Reads kernels and tables that changed on disk. Raises RuntimeError where some cannot be used."""
+    """Reloads kernels and tables that changed on disk. Raises RuntimeError if some cannot be used."""
     if library.switchyard_torch_reload() != 0:
         raise RuntimeError("some files could not be used: their previous versions stay active, see the warnings")

@@ -48,8 +48,8 @@ _wanted = _Wanted()
 
 @contextlib.contextmanager
 def deterministic(wanted: bool):
-    """Backwards of the calls inside give the same bits in every run, if wanted. Compiled code follows
-    torch.use_deterministic_algorithms alone."""
+    """Context manager: makes the backwards of calls inside bitwise reproducible, if wanted. Compiled code only follows
+    torch.use_deterministic_algorithms."""
     before, _wanted.deterministic = _wanted.deterministic, wanted
     try:
         yield

@@ -32,14 +32,14 @@ def rotary(
     style: str = "half",
     inverse: bool = False,
 ):
-    """Turns pairs of each head's first `rotary_dim` elements by their position's angle.
+    """Rotates pairs of the first `rotary_dim` elements of each head by the angle of their position.
 
-    q: [batch, heads, seqlen, head_dim], k likewise with its own heads; with cu_seqlens (i32 [batch + 1], and
-    `longest`, the longest sequence) both are [tokens, heads, head_dim]. cos and sin: [positions, rotary_dim / 2],
+    q: [batch, heads, seqlen, head_dim]; k likewise, with its own number of heads. With cu_seqlens (i32 [batch + 1])
+    and `longest`, the longest sequence, both are [tokens, heads, head_dim]. cos and sin: [positions, rotary_dim / 2],
     of q's type or f32, rows at any stride; without them, angles are position * scaling * base^(-2i / rotary_dim).
-    A token's position is positions[token] (i64), or sequence_offsets[b] (i32) or `offset` plus its index in the
-    sequence. style: pairs (i, i + rotary_dim / 2) for half, (2i, 2i + 1) for interleaved. `inverse` turns back.
-    Returns q, or (q, k). Gradients reach q and k; cos and sin have none, and a backward that asks for one raises.
+    A token's position is positions[token] (i64), or its index in the sequence plus sequence_offsets[b] (i32) or
+    `offset`. style: "half" rotates pairs (i, i + rotary_dim / 2), "interleaved" (2i, 2i + 1). `inverse` rotates back.
+    Returns q, or (q, k). Gradients: q and k; a backward that asks for those of cos or sin raises.
     """
     run = _rotary_q if k is None else _rotary
     return run(
@@ -65,14 +65,14 @@ def rotary_cache(
     epsilon: float = 1e-6,
     style: str = "half",
 ) -> None:
-    """Turns queries in place, and writes turned keys, and values, into a paged cache: for inference, without gradients.
+    """Rotates queries in place, and writes rotated keys and unchanged values into a paged cache. For inference: no gradients.
 
     q: [tokens, heads, head_dim], k and v: [tokens, heads_kv, head_dim], of one type; k_cache and v_cache: [pages,
     page_size, heads_kv, head_dim] in f16, bf16 or float8_e4m3fn. Any strides but the innermost. cos and sin:
     [positions, rotary_dim / 2], converted to f32. positions: i64 [tokens]. slots: i64 [tokens], token s % page_size
-    of page s / page_size, or negative for tokens that are not cached. q_weight, k_weight: f32 [head_dim], with which
-    each head's queries or keys are RMS-normalised first. k_scale, v_scale: f32 [1] or [heads_kv], what keys and values
-    are divided by. style: as of rotary.
+    of page s / page_size, or negative for tokens that are not cached. q_weight, k_weight: f32 [head_dim], weights of an
+    RMSNorm applied to each head's queries or keys first. k_scale, v_scale: f32 [1] or [heads_kv], divisors of keys and
+    values. style: as in rotary().
     """
     _rotary_cache(
         needs_gradient(q, k, v), q, k, v, k_cache, v_cache, wide(cos), wide(sin), indices(positions, torch.int64),

@@ -30,7 +30,7 @@ def rms_norm(
 
     x and residual: [..., columns], f32, f16 or bf16. weight: [columns]. `weight_offset` is 1
     for models that store the weight around zero (Gemma). Computed in f32 and rounded once. Returns the normalised
-    tensor, or with a residual that and h, of x's type.
+    tensor, of x's type; with a residual, (that tensor, h).
     """
     weight, _ = weights(x, weight)
     needs = needs_gradient(x, weight, residual)
@@ -51,7 +51,7 @@ def layer_norm(
     """Layer normalisation: h = x + residual; (h - mean(h)) / sqrt(var(h) + epsilon) * (weight + weight_offset) + bias.
 
     x and residual: [..., columns], f32, f16 or bf16. weight and bias: [columns].
-    Returns the normalised tensor, or with a residual that and h, of x's type.
+    Returns the normalised tensor, of x's type; with a residual, (that tensor, h).
     """
     weight, bias = weights(x, weight, bias)
     needs = needs_gradient(x, weight, bias, residual)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tensors beside a call's main ones in the types that kernels read. Conversions are on the device and wait for nothing."""
+"""Converts a call's auxiliary tensors to the types that kernels read, on the device and without synchronising."""
 
 import torch
 
@@ -12,7 +12,7 @@ def indices(x: torch.Tensor | None, dtype: torch.dtype = torch.int32) -> torch.T
 
 
 def wide(x: torch.Tensor | None) -> torch.Tensor | None:
-    """A number or a few for each head, in f32; its gradient has its own type."""
+    """One or a few numbers per head, in f32; the gradient keeps the tensor's type."""
     return x if x is None or x.dtype is torch.float32 or not x.is_floating_point() else x.float()
 
 

@@ -32,9 +32,9 @@ def attention(
 ) -> tuple[torch.Tensor, None]:
     """The attention of transformers' AttentionInterface: [batch, heads, seqlen, dim] to [batch, seqlen, heads, dim].
 
-    `attention_mask` is what `_masks.mask` or `no_mask` returned, or a mask that a caller gave: boolean or added to scores,
-    [batch or 1, heads or 1, q, k]. `position_bias` is added to scores too. Raises RuntimeError
-    where no kernel serves the call, and for attention weights as a result, which fused kernels do not have.
+    `attention_mask` is the result of `_masks.mask` or `no_mask`, or the caller's own mask: boolean or added to scores,
+    [batch or 1, heads or 1, q, k]. `position_bias` is added to scores too. Raises RuntimeError where no kernel serves the
+    call, and if attention weights are requested, which fused kernels do not compute.
     """
     if kwargs.get("output_attentions"):
         raise RuntimeError("attn_implementation='switchyard' returns no attention weights: use 'eager' for them")

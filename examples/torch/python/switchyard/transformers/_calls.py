@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Calls of modules by the shortest way, which is what bounds short prompts: where nothing hooks into a module's call,
-what it computes, without torch.nn.Module's Python. Else the module itself is called. So is it in compiled code, which
-has no such cost."""
+"""Calls modules with little host time, which bounds short prompts. Where nothing hooks into a module's call, its result is
+computed without the Python of torch.nn.Module. Otherwise, and in compiled code, which has no such cost, the module itself
+is called."""
 
 import threading
 
@@ -63,7 +63,7 @@ def _weight(norm: torch.nn.Module) -> torch.Tensor | None:
 
 
 def is_rms_norm(norm: torch.nn.Module | None) -> bool:
-    """Whether a norm is one that patch made ours."""
+    """Whether patch replaced this norm's forward by ours."""
     return getattr(norm, NORM, (0, 0, False))[2]
 
 
@@ -84,7 +84,7 @@ _running = _Running()
 
 
 class between_layers:
-    """While a patched decoder runs, nobody but transformers and hooks sees what a layer returns."""
+    """Active while a patched decoder runs, when only transformers and hooks see what a layer returns."""
 
     def __enter__(self):
         _running.decoders += 1
@@ -94,7 +94,7 @@ class between_layers:
 
 
 def follow(layers, norm: torch.nn.Module) -> None:
-    """Tells each layer which norm reads what it returns, and in which layer."""
+    """Tells each layer which norm, of which layer, reads its result."""
     for layer, after in zip(layers, [*layers[1:], None]):  # there may be none
         # An attribute would make it a submodule.
         layer.__dict__[_FOLLOWING] = (after, norm if after is None else after.input_layernorm)
@@ -120,7 +120,7 @@ def _norm_behind(layer: torch.nn.Module, device: torch.device) -> torch.nn.Modul
 
 
 def add_and_norm(layer: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor, sums: dict | None) -> torch.Tensor:
-    """x + residual, which the layer returns, with the norm behind it where that can be computed along."""
+    """x + residual, which the layer returns; computes the following norm with it where possible."""
     if _is_compiling():
         total = residual + x
         if sums is not None and not layer._forward_hooks:
@@ -135,8 +135,8 @@ def add_and_norm(layer: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor
 
 
 def norm_of_sum(layer: torch.nn.Module, total: torch.Tensor, sums: dict | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """What the layer's first norm makes of `total`, and that. In compiled code the norm adds, where the layer before has
-    left what it added: nothing needs its own sum then, and the compiler leaves it out."""
+    """The layer's first norm of `total`, and `total`. In compiled code the norm computes the sum itself if the layer before
+    left its addends in `sums`: nothing uses that layer's sum then, and the compiler removes it."""
     norm = layer._modules["input_layernorm"]
     last = sums.pop("last", None) if sums is not None and _is_compiling() else None
     if last is not None and last[0] is total and not layer._forward_pre_hooks:
@@ -145,7 +145,7 @@ def norm_of_sum(layer: torch.nn.Module, total: torch.Tensor, sums: dict | None) 
 
 
 def sum_and_norm(norm: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The norm of x + residual, and the sum. Hooks of the norm see tensors, as without us."""
+    """The norm of x + residual, and the sum. Hooks of the norm see tensors, as in an unpatched model."""
     serves = is_rms_norm(norm) if _is_compiling() else _is_ours(norm)
     if norm._forward_hooks or norm._forward_pre_hooks or not serves:
         total = residual + x

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Models whose class takes no attention interface, or asks of it what ours does not do: masks made for ours would be misread,
-and what ours does not know would be left out, without a word."""
+"""Refuses models whose class takes no attention interface or needs what ours does not do. Otherwise masks made for ours would
+be misread, and unknown arguments ignored, without notice."""
 
 import dataclasses
 import functools
@@ -49,8 +49,8 @@ def _unknown_arguments(model: type[PreTrainedModel]) -> list[str]:
 
 
 def why_not(model: type[PreTrainedModel]) -> str | None:
-    """Why a class cannot be given our attention; None where it can: it says that it takes attention interfaces, or its module
-    calls them, with what ours knows."""
+    """Why our attention cannot serve a class; None if it can. It can where the class declares or its module calls an attention
+    interface, with arguments that ours knows."""
     if not (model._supports_attention_backend or model._can_set_attn_implementation()):
         return f"{model.__name__} takes no attention interface"
     if unknown := _unknown_arguments(model):
@@ -63,13 +63,13 @@ def takes_interface(model: type[PreTrainedModel]) -> bool:
 
 
 def require_interface(model: type[PreTrainedModel]) -> None:
-    """Raises ValueError, as transformers does for SDPA, for a class that our attention cannot serve."""
+    """Raises ValueError for a class that our attention cannot serve, as transformers does for SDPA."""
     if reason := why_not(model):
         raise ValueError(f"{reason}, so attn_implementation='switchyard' cannot serve it: use attn_implementation='eager'")
 
 
 def needs_of(model: PreTrainedModel) -> Needs:
-    """Of a model's masks, by its own class."""
+    """What a model's class needs of its masks."""
     return _needs(type(model), type(model.config))
 
 
@@ -81,8 +81,8 @@ def _record(model: PreTrainedModel) -> None:
 
 
 def refuse_others() -> None:
-    """Makes transformers check classes that are asked for our attention, as it checks them for SDPA: models, and those inside
-    of them, for which it calls the second function."""
+    """Makes transformers check models that request our attention, and models inside them, as it does for SDPA. For the inner
+    models it calls the second function."""
     for name in ("_check_and_adjust_attn_implementation", "get_correct_attn_implementation"):
         setattr(PreTrainedModel, name, _checked(getattr(PreTrainedModel, name)))
 

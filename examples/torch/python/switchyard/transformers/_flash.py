@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""transformers' own path to flash_attn, on switchyard.flash_attn: for models that take attn_implementation="flash_attention_2"
-or "flash_attention_3" alone, and for what transformers prepares for these names, such as sequences packed by positions."""
+"""Serves transformers' own path to flash_attn by switchyard.flash_attn: for models that only take attn_implementation=
+"flash_attention_2" or "flash_attention_3", and for what transformers prepares for these names, such as sequences packed by
+positions."""
 
 import functools
 
@@ -31,11 +32,11 @@ _FUNCTIONS = (_dense, _packed, flash_attn.flash_attn_with_kvcache, pad_input, un
 
 
 def serve_flash_attention() -> None:
-    """Makes attn_implementation="flash_attention_2" and "flash_attention_3" Switchyard, also where flash_attn is installed, and
-    on the CPU.
+    """Serves attn_implementation="flash_attention_2" and "flash_attention_3" by Switchyard, even where flash_attn is installed,
+    and on the CPU too.
 
-    For the whole process, and before models are made. transformers refuses classes that say that they do not support flash
-    attention, as ever; those whose attention is another one are refused as well.
+    Affects the whole process; call it before models are created. transformers still refuses classes that do not support flash
+    attention. Classes that only accept other flash attention implementations are refused as well.
     """
     utils = modeling_flash_attention_utils
     if hasattr(utils._lazy_imports, _SERVED):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Functions of transformers that are replaced as they are: recognised by their code, which models share word by word.
+"""Recognises functions of transformers by their code, which models share word for word.
 
-A layer's and a model's forward cannot be run on a probe, so one is replaced only where its code is that of a function that
-the replacement was written for, in the installed version, and takes what the replacement knows.
+The forward of a layer or a model cannot be run on a probe. It is replaced only if its code equals, in the installed version,
+that of a function for which the replacement was written, and its parameters are known to the replacement.
 """
 
 import functools
@@ -95,7 +95,7 @@ def _names(module: torch.nn.Module) -> set[str]:
 
 
 def unknown_names(module: torch.nn.Module, what: str) -> str | None:
-    """Why a forward cannot be replaced whose parameters are others than those that the replacement was written for."""
+    """Why a forward cannot be replaced: its parameters are not those that the replacement was written for. None if it can."""
     names = _names(module)
     caches = names & _modules.CACHES
     if unknown := names - _TAKES[what] - caches:

@@ -31,7 +31,7 @@ _NONE = Needs()
 
 
 def no_mask(device: torch.device) -> torch.Tensor:
-    """What a model may be given as its mask where every key is in use: transformers hands on masks of 4 dimensions."""
+    """The mask to pass to a model when every key is in use: transformers hands on masks of 4 dimensions."""
     return torch.empty((1, 1, 1, 0), dtype=torch.int32, device=device)
 
 
@@ -71,7 +71,8 @@ def mask(
     device: torch.device | str = "cpu",
     **kwargs,
 ) -> torch.Tensor | None:
-    """The mask of transformers' AttentionMaskInterface; see the module. Arguments are those of `sdpa_mask`."""
+    """The mask function for transformers' AttentionMaskInterface, with the arguments of `sdpa_mask`. For the forms of its
+    result see the module."""
     device = torch.device(device)
     config = kwargs.get("config")
     needs = NEEDS.get(type(config), _NONE)

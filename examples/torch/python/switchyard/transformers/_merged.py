@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Projections of one input as one matrix product: q, k and v of Llama, gate and up of every gated feed-forward block.
 
-Their weights become views of one tensor, which no memory is added for. It serves calls without gradients, as long as
-the weights are where they were put: what moves, replaces or adapts one of them ends it for its block, and each is
-projected by itself again.
+Their weights become views of one tensor, so that no memory is added. The merged product serves calls without gradients
+while the weights stay in that tensor: moving, replacing or adapting one of them ends it for its block, which then uses
+separate products again.
 """
 
 import torch
@@ -29,7 +29,7 @@ def _may_merge(linears: list[torch.nn.Module]) -> bool:
 
 
 def merge(block: torch.nn.Module, names: tuple[str, ...]) -> bool:
-    """Puts the weights of a block's projections behind each other. Returns whether it could."""
+    """Makes the weights of a block's projections views of one tensor. Returns whether that was possible."""
     linears = [block._modules[name] for name in names]
     if not _may_merge(linears):
         return False
@@ -46,7 +46,7 @@ def merge(block: torch.nn.Module, names: tuple[str, ...]) -> bool:
 
 
 def part(block: torch.nn.Module, names: tuple[str, ...]) -> None:
-    """Undoes merge: each weight has memory of its own again."""
+    """Undoes merge: gives each weight its own memory again."""
     if block.__dict__.pop(_MERGED, None) is not None:
         for name in names:
             weight = block._modules[name].weight
@@ -54,7 +54,7 @@ def part(block: torch.nn.Module, names: tuple[str, ...]) -> None:
 
 
 def project_merged(block: torch.nn.Module, names: tuple[str, ...], x: torch.Tensor) -> torch.Tensor | None:
-    """The projections side by side in the last dimension; None where each must be called by itself."""
+    """The projections side by side in the last dimension; None where they must be called separately."""
     merged = block.__dict__.get(_MERGED)
     if merged is None or _is_compiling():
         return None

@@ -59,9 +59,8 @@ WINDOWS = {
 
 
 def attention_block(forward, rotary_embedding, has_norms: bool, window: str):
-    """The forward of Llama's attention, or of one with norms of heads (Qwen3) or a window (one of WINDOWS): transformers'
-    without what it asks of the model's configuration in each layer. `forward` serves where the attention was changed behind
-    patch."""
+    """The forward of Llama's attention, or of one with norms of heads (Qwen3) or a window (one of WINDOWS): as in transformers,
+    without configuration look-ups in each layer. `forward` serves if the attention implementation changed after patch."""
     window_of = WINDOWS[window]
 
     def run(self, hidden_states, position_embeddings, attention_mask=None, past_key_values=None, cache=None, **kwargs):
@@ -100,7 +99,7 @@ def decoder_layer(
     switchyard_sums: dict | None = None,
     **kwargs,
 ) -> torch.Tensor:
-    """A layer like Llama's. Both of its sums are part of the norm behind them."""
+    """A layer like Llama's. Both of its sums are computed together with the norms that follow them."""
     modules = self._modules
     normed, hidden_states = norm_of_sum(self, hidden_states, switchyard_sums)
     attended, _ = call(
@@ -119,8 +118,8 @@ def decoder_layer(
 
 
 def with_checkpoints(forward):
-    """A layer's forward with gradient checkpointing where transformers has that in the class's forward, which ours
-    replaces: 5.23 does, 5.17 has it in the layer's __call__."""
+    """A layer's forward with gradient checkpointing, for versions of transformers that checkpoint in the class's forward,
+    which ours replaces: 5.23 does, 5.17 checkpoints in the layer's __call__."""
     if "__call__" in vars(GradientCheckpointingLayer):
         return forward
 
@@ -137,12 +136,12 @@ def with_checkpoints(forward):
 
 
 def whole_sequences(forward, has_sums: bool, cache_name: str):
-    """A decoder's forward that says so where each row of the batch is one whole sequence: neither a mask, nor
-    positions, nor a cache are given.
+    """A decoder's forward that recognises when each row of the batch is one whole sequence: no mask, positions or cache is
+    given.
 
-    transformers makes positions then, and looks for packed sequences in them: eagerly it waits for the device, and
-    compiled it makes a boolean mask of queries times keys, whose values nobody may look at. `has_sums`: its layers are
-    decoder_layer's. `cache_name`: what its forward calls the cache.
+    transformers would make positions and look for packed sequences in them: eager code waits for the device, and compiled
+    code makes a boolean mask of queries times keys, whose values cannot be read. `has_sums`: its layers are decoder_layer's.
+    `cache_name`: the forward's name for the cache.
     """
 
     @functools.wraps(forward)
@@ -164,8 +163,8 @@ def whole_sequences(forward, has_sums: bool, cache_name: str):
 
 
 def rotary_tables(self, x: torch.Tensor, position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin as the kernel reads them, [tokens, pairs], where transformers' are [batch or 1, seqlen, head_dim] with each
-    column twice: made once for all layers."""
+    """cos and sin as the kernel reads them, [tokens, pairs], made once for all layers. Those of transformers are
+    [batch or 1, seqlen, head_dim], with each column twice."""
     angles = position_ids.reshape(-1, 1).float() * self.inv_freq.to(device=x.device, dtype=torch.float32)
     cos, sin = angles.cos(), angles.sin()
     if self.attention_scaling != 1.0:
@@ -182,7 +181,7 @@ _COLUMNS = {  # of tables of a layout, one for each pair
 
 @functools.cache
 def rotary_with(style: str, layout: str, has_rows: bool = False):
-    """What serves in place of a model's apply_rotary_pos_emb. `has_rows`: tables of 2 dimensions are rotary_tables'."""
+    """The replacement of a model's apply_rotary_pos_emb. `has_rows`: tables of 2 dimensions come from rotary_tables."""
     columns = _COLUMNS[layout]
 
     def apply_rotary_pos_emb(q, k, cos, sin, unsqueeze_dim=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""patch and unpatch: instances of modules get another forward; classes and other models stay as they are."""
+"""patch and unpatch: replace the forward of module instances. Classes and other models stay unchanged."""
 
 import dataclasses
 import functools
@@ -164,17 +164,17 @@ class _Plan:
 def patch(model, *, merge_projections: bool = False):
     """Makes a model run on Switchyard: attention, rotary embedding, RMSNorm, LayerNorm, SwiGLU and GEGLU.
 
-    For every class of transformers 5 that takes an attention interface, on any device with kernels. Modules are recognised
-    by what they compute: each is compared with its replacement on random input, on the CPU, and left alone where they
-    differ; report(model) has the reasons. Only this instance changes.
+    Works for every class of transformers 5 that takes an attention interface, on any device with kernels. Modules are
+    recognised by what they compute: each module is compared with its replacement on random input, on the CPU, and left
+    unchanged if the results differ; report(model) gives the reasons. Only this instance changes.
 
-    merge_projections: without gradients, a feed-forward block's gate and up projections are one matrix product, and so
-    are q, k and v where no norm follows them. Their parameters become views of one tensor: patch when the model is on its
-    device and has its type. Compiled code, and blocks whose projections are quantised, adapted or moved later, keep single
-    products.
+    merge_projections: in calls without gradients, a feed-forward block computes its gate and up projections as one matrix
+    product, and attention q, k and v unless a norm follows them. Their parameters become views of one tensor, so move and
+    cast the model before patch. Compiled code, and blocks whose projections are quantised, adapted or moved later, use
+    separate products.
 
-    Returns the model. Raises RuntimeError for a model that is patched already, and ValueError for a class that takes no
-    attention interface.
+    Returns the model. Raises RuntimeError if the model is already patched, and ValueError if its class takes no attention
+    interface.
     """
     if hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is patched already")
@@ -220,7 +220,7 @@ def _place_of_forward(module: torch.nn.Module) -> str:
 
 
 def unpatch(model):
-    """Undoes patch. Returns the model. Raises RuntimeError for a model that is not patched."""
+    """Undoes patch. Returns the model. Raises RuntimeError if the model is not patched."""
     if not hasattr(model, _STATE):
         raise RuntimeError("switchyard.transformers: the model is not patched")
     state = getattr(model, _STATE)
@@ -243,8 +243,8 @@ def unpatch(model):
 
 
 def report(model) -> dict[str, str]:
-    """What the modules of a model call: module name to operators, such as "attention, rotary", or to "unchanged: " and the
-    reason. Attention is listed for each layer, also where attn_implementation="switchyard" was asked for without patch."""
+    """Maps module names to the operators that modules call, such as "attention, rotary", or to "unchanged: " and the reason.
+    Attention is listed for each layer, also with attn_implementation="switchyard" and without patch."""
     state = getattr(model, _STATE, None)
     calls = {} if state is None else {name: replacement.what for name, (replacement, _) in state.replaced.items()}
     unchanged = {} if state is None else state.unchanged

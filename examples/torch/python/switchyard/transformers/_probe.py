@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs a class's forward on random input, on the CPU and with small random weights, in place of the module's own: what it
-computes, without its memory, hooks and device, and without touching torch's generator."""
+"""Runs a class's forward on random input, on the CPU, with small random weights instead of the module's own. This shows what
+it computes without using its memory, hooks or device, and without touching torch's generator."""
 
 import inspect
 import types
@@ -31,7 +31,7 @@ def passes_by_name(kind: type[torch.nn.Module], name: str) -> bool:
 
 
 def parameters_of(module: torch.nn.Module) -> list[inspect.Parameter]:
-    """What a class's forward takes behind self."""
+    """The parameters of a class's forward after self."""
     return list(inspect.signature(inspect.unwrap(type(module).forward)).parameters.values())[1:]
 
 
@@ -41,13 +41,13 @@ def takes_one_tensor(module: torch.nn.Module) -> bool:
 
 
 def is_replaced(module: torch.nn.Module) -> bool:
-    """Whether somebody else gave the instance a forward; accelerate's hooks, which call the one before, do not count."""
+    """Whether other code replaced the instance's forward; accelerate's hooks, which call the original, do not count."""
     own = vars(module).get("_old_forward" if "_hf_hook" in vars(module) else "forward")
     return own is not None and getattr(own, "__func__", None) is not type(module).forward
 
 
 def shadow(module: torch.nn.Module, parameters: dict, buffers: dict, modules: dict) -> torch.nn.Module:
-    """The module with its attributes, and other parameters, buffers and children; in eval mode."""
+    """A copy of the module with other parameters, buffers and children, in eval mode."""
     out = object.__new__(type(module))
     vars(out).update(vars(module))
     for name in ("forward", "_old_forward", "_hf_hook"):
@@ -57,7 +57,7 @@ def shadow(module: torch.nn.Module, parameters: dict, buffers: dict, modules: di
 
 
 def attributes(module: torch.nn.Module) -> tuple:
-    """All that what a class's forward computes may depend on, but for values of parameters and buffers: hashable."""
+    """All that a forward's result may depend on except values of parameters and buffers; hashable."""
     plain = tuple(
         (name, _value(value)) for name, value in vars(module).items() if not name.startswith("_") and name != "layer_idx"
     )
@@ -89,7 +89,7 @@ class Randoms:
 
 
 def result(function: Callable, *args, **kwargs):
-    """What a call returns, or the exception that it raised. Without gradients."""
+    """A call's result, or the exception it raised. Runs without gradients."""
     try:
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             return function(*args, **kwargs)
@@ -98,7 +98,7 @@ def result(function: Callable, *args, **kwargs):
 
 
 def same(got, want, tolerance: float) -> bool:
-    """Whether two results are tensors of one type and shape whose values agree in each row, or tuples of such."""
+    """Whether two results are tensors of the same type and shape whose values agree in each row, or tuples of such tensors."""
     if isinstance(got, tuple) and isinstance(want, tuple):
         return len(got) == len(want) and all(same(*pair, tolerance) for pair in zip(got, want))
     if not (isinstance(got, torch.Tensor) and isinstance(want, torch.Tensor)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What modules are, by their parameters and by what their forward computes on a probe, not by their names.
+"""Recognises modules by their parameters and by what their forward computes on a probe, not by their names.
 
-Each function returns what it recognised, a reason (a str) where a module looks like one but computes something else, or
-None where it is nothing of the kind.
+Each function returns what it recognised, a reason (a str) if a module looks like one but computes something else, or None
+if it is nothing of the kind.
 """
 
 import dataclasses
@@ -209,7 +209,7 @@ class Rotary:
     layout: str  # of the tables
 
     def function(self, has_rows: bool = False) -> Callable:
-        """In place of apply_rotary_pos_emb. `has_rows`: rotary_tables makes the tables."""
+        """The replacement of apply_rotary_pos_emb. `has_rows`: rotary_tables makes the tables."""
         return _modules.rotary_with(self.style, self.layout, has_rows)
 
 
@@ -271,7 +271,7 @@ NAME_OF_ROTARY = "apply_rotary_pos_emb"
 
 
 def rotary_of(module: torch.nn.Module, layout: str | None) -> Rotary | str | None:
-    """How an attention's apply_rotary_pos_emb turns q and k, by tables of a layout; None where it calls none."""
+    """How an attention's apply_rotary_pos_emb rotates q and k, given tables of a layout; None if it calls no such function."""
     if NAME_OF_ROTARY not in names_in_forward(module):
         return None
     function = inspect.unwrap(type(module).forward).__globals__.get(NAME_OF_ROTARY)

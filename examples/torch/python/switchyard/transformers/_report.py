@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What each module of a model calls, and why not where it could."""
+"""Which operators each module of a model calls, or why it calls none although it could."""
 
 import torch
 
@@ -19,7 +19,7 @@ def _is_attention(module: torch.nn.Module) -> bool:
 
 
 def attention_calls(model: torch.nn.Module) -> dict[str, str]:
-    """Module name to "attention" for each module that calls ours, and to a reason for attention that does not."""
+    """Maps the names of attention modules to "attention" if they call ours, otherwise to the reason."""
     out = {}
     for name, module in model.named_modules():
         if INTERFACE in names_in_forward(module):
@@ -34,7 +34,7 @@ def attention_calls(model: torch.nn.Module) -> dict[str, str]:
 
 
 def merged(attention: dict[str, str], calls: dict[str, str], unchanged: dict[str, str]) -> dict[str, str]:
-    """All in one: a module that calls several operators names them, then why another is not."""
+    """Merges the three reports: for each module the operators that it calls, then why others are not called."""
     out = {}
     for name in {**calls, **attention, **unchanged}:
         found = [reports[name] for reports in (attention, calls) if name in reports]

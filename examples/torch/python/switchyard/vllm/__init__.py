@@ -2,7 +2,7 @@
 """An attention backend for vLLM, outside its tree: --attention-backend CUSTOM is Switchyard's attention.
 
 The wheel registers it as a plugin of the group vllm.general_plugins, which vLLM loads in each of its processes. vLLM's
-CPU platform knows one backend and ignores the choice: there SWITCHYARD_VLLM_CPU=1 puts this one in its place.
+CPU platform knows one backend and ignores the choice: there, SWITCHYARD_VLLM_CPU=1 replaces that backend by this one.
 """
 
 import logging
@@ -14,9 +14,9 @@ _log = logging.getLogger("vllm.plugins.switchyard")  # vLLM shows what is below 
 
 
 def register() -> None:
-    """Registers the backend. It imports neither the backend nor the extension; vLLM calls it, also several times.
+    """Registers the backend, without importing it or the extension. vLLM calls this function, possibly several times.
 
-    An error would end vLLM for people who did not choose this backend: where it cannot be registered, a warning says so.
+    If registration fails it warns instead of raising, since an error would end vLLM for users of other backends too.
     """
     try:
         from vllm.v1.attention.backends.registry import AttentionBackendEnum, register_backend

@@ -63,9 +63,9 @@ def wrong_capability(capability) -> str | None:
 class SwitchyardBackend(AttentionBackend):
     """Attention of decoders over pages, and of encoders, in f16 and bf16, with caches of that type or e4m3.
 
-    It takes every layout of the cache. Not served, which validate_configuration says: latent attention (MLA), cross
-    attention, attention that is not causal in decoders, sparse attention, prefixes of images that see one another, R-SWA,
-    parallel context, scales of heads, batch invariance.
+    Every cache layout is accepted. validate_configuration rejects what is not served: latent attention (MLA), cross
+    attention, non-causal attention in decoders, sparse attention, bidirectional image prefixes, R-SWA, context
+    parallelism, scales per head, batch invariance.
     """
 
     supported_dtypes = list(_TYPES)
@@ -124,7 +124,7 @@ class SwitchyardBackend(AttentionBackend):
     @classmethod
     def supports_combination(cls, head_size, dtype, kv_cache_dtype, block_size, use_mla, has_sink, use_sparse, use_mm_prefix,
                              device_capability):  # fmt: skip
-        """Names what is wrong, beside vLLM's own reasons, which name no value."""
+        """Names the unsupported values, which vLLM's own reasons do not."""
         on_rocm = "Switchyard's backend for vLLM was never run on ROCm" if current_platform.is_rocm() else None
         wrong = (wrong_head_size(head_size, kv_cache_dtype), wrong_type(dtype), wrong_cache_type(dtype, kv_cache_dtype),
                  wrong_block_size(block_size), on_rocm or wrong_capability(device_capability))  # fmt: skip

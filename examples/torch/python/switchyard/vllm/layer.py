@@ -70,7 +70,7 @@ class SwitchyardImpl(AttentionImpl):
     def forward(self, layer, query, key, value, kv_cache, attn_metadata: SwitchyardMetadata | None, output, output_scale=None,
                 output_block_scale=None):  # fmt: skip
         """query: [tokens, heads, head_size]; kv_cache: [blocks, heads_kv, block_size, 2 * head_size], with any strides.
-        Writes `output`, [tokens, heads, head_size]; rows of padding are left alone."""
+        Writes `output`, [tokens, heads, head_size]; rows of padding are not written."""
         if output_scale is not None or output_block_scale is not None:
             _refuse("it quantizes no results")
         if attn_metadata is None:  # vLLM measures memory

@@ -13,7 +13,7 @@ from ..torch._attention import MAX_DECODE_QUERIES
 
 @dataclass
 class Decodes:
-    """Sequences with the same few tokens each: one call of attention_decode."""
+    """Sequences with the same small number of tokens: one call of attention_decode."""
 
     sequences: int
     tokens: int  # of all of them
@@ -23,7 +23,7 @@ class Decodes:
 
 @dataclass
 class Prefills:
-    """Sequences of any lengths behind the decodes': one call of attention, packed."""
+    """Sequences of any length, after the decodes: one packed call of attention."""
 
     first_token: int
     tokens: int
@@ -62,7 +62,7 @@ def _is_uniform(starts: torch.Tensor, sequences: int, tokens: int) -> bool:
 
 
 class SwitchyardMetadataBuilder(AttentionMetadataBuilder[SwitchyardMetadata]):
-    """Reads host values alone, and makes views: nothing is launched, but for mixed batches' first tokens."""
+    """Reads only host values and makes views: nothing is launched, except for the first tokens of mixed batches."""
 
     # Batches of decodes with the same number of tokens each depend on no host value that changes between steps.
     _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.UNIFORM_BATCH
@@ -74,7 +74,7 @@ class SwitchyardMetadataBuilder(AttentionMetadataBuilder[SwitchyardMetadata]):
 
     @classmethod
     def get_cudagraph_support(cls, vllm_config, kv_cache_spec):
-        """Verified tokens beyond attention_decode's are a packed call, whose longest sequence is a host value."""
+        """More tokens to verify than attention_decode takes need a packed call, whose longest sequence is a host value."""
         speculative = getattr(vllm_config, "speculative_config", None)
         drafted = getattr(speculative, "num_speculative_tokens", None) or 0
         if drafted + 1 > MAX_DECODE_QUERIES:
@@ -82,7 +82,7 @@ class SwitchyardMetadataBuilder(AttentionMetadataBuilder[SwitchyardMetadata]):
         return cls._cudagraph_support
 
     def build(self, common_prefix_len, common_attn_metadata, fast_build=False) -> SwitchyardMetadata:
-        """common_prefix_len is not read: each sequence reads a shared prefix by itself (no cascade)."""
+        """Ignores common_prefix_len: each sequence reads a shared prefix separately (no cascade attention)."""
         common = common_attn_metadata
         _refuse_what_is_not_served(common)
         decodes = Decodes(0, 0, common.seq_lens[:0], common.block_table_tensor[:0])
