@@ -169,7 +169,7 @@ def patch(model, *, merge_projections: bool = False):
     unchanged if the results differ; report(model) gives the reasons. Only this instance changes.
 
     merge_projections: in calls without gradients, a feed-forward block computes its gate and up projections as one matrix
-    product, and attention q, k and v unless a norm follows them. Their parameters become views of one tensor, so move and
+    product; so does attention q, k and v, unless a norm follows them. Their parameters become views of one tensor: move and
     cast the model before patch. Compiled code, and blocks whose projections are quantised, adapted or moved later, use
     separate products.
 
