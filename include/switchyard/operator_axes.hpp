@@ -104,11 +104,8 @@ struct derived_axis {
   Function function;
   template <class Arguments>
   [[nodiscard]] constexpr std::int64_t operator()(const Arguments& arguments) const noexcept {
-    if constexpr (is_truth) {
-      return function(arguments).bits != 0 ? 1 : 0;
-    } else {
-      return static_cast<std::int64_t>(function(arguments));
-    }
+    const std::uint64_t value = bits(arguments);
+    return is_truth ? std::int64_t{value != 0} : static_cast<std::int64_t>(value);
   }
   /// Of a flag: not 0 where it is true.
   template <class Arguments>
@@ -130,14 +127,6 @@ struct function_traits<Result (Class::*)(const Arguments&) const noexcept> {
 template <class Function>
 using derived_value = typename function_traits<decltype(&Function::operator())>::result;
 
-}  // namespace detail
-
-/// The arguments that manifests may name, under the names of their members.
-template <auto... Members>
-inline constexpr detail::field_list<Members...> fields{};
-
-namespace detail {
-
 template <class Value>
 constexpr void require_axis_value() {
   static_assert(std::is_integral_v<Value> || std::is_enum_v<Value> || std::is_same_v<Value, truth>,
@@ -145,6 +134,10 @@ constexpr void require_axis_value() {
 }
 
 }  // namespace detail
+
+/// The arguments that manifests may name, under the names of their members.
+template <auto... Members>
+inline constexpr detail::field_list<Members...> fields{};
 
 /// A type axis that is an argument, or what a const noexcept member function of the arguments returns.
 template <auto Member>
@@ -176,8 +169,7 @@ template <auto Member, auto... Others>
     if constexpr (std::is_pointer_v<detail::member_value<Member>>) {
       return given(a.*Member, a.*Others...);
     } else {
-      static_assert(sizeof...(Others) == 0, "several arguments of a flag are pointers");
-      return nonzero(a.*Member);
+      return nonzero(a.*Member, a.*Others...);
     }
   });
 }
