@@ -50,10 +50,10 @@ CALLS = [
     ["softmax", *ROWS],
     ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
     ["softmax_backward", *ROWS],
-    "matmul_quantized dtype=f32,f16 weights=f16,q8_0,q4_k int8_activations=true,false with_bias=true,false "
+    "matmul_quantized dtype=f32,f16 weights=f16,q8_0,q4_k,q5_k,mxfp4 int8_activations=true,false with_bias=true,false "
     "rows=1,9 in_features=256 out_features=70".split(),
     ["matmul_quantized", "dtype=f32", "weights=q6_k", "rows=40", "in_features=1024", "out_features=3000"],  # by parts
-    ["embedding", "dtype=f32,bf16", "weights=bf16,q4_1,q6_k", "rows=5", "columns=512"],
+    ["embedding", "dtype=f32,bf16", "weights=bf16,q4_1,q6_k,q5_0,q5_1,iq4_nl", "rows=5", "columns=512"],
     "rotary_cache dtype=f16 kv_dtype=f16,f8_e4m3 q_norm=true,false k_norm=true scaled=true,false "
     "page_size=16 tokens=1,40 heads=4 heads_kv=2 head_dim=64".split(),
     ["gated_activation", *ROWS, "function=silu,gelu,gelu_tanh", "packed=true,false"],
