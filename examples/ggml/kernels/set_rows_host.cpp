@@ -12,6 +12,7 @@
 
 #include "../../../kernels/host/instantiate.hpp"
 #include "../../../kernels/host/row.hpp"
+#include "row_place.hpp"
 #include "set_rows.hpp"
 
 namespace {
@@ -76,13 +77,10 @@ void write_row(weight_format format, const void* from, void* to, std::int64_t co
 void set_rows(const block& here, row_arguments of) {
   const row_range range{of.rows(), here.grid.x, here.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
-    const std::int64_t i = row % of.extent[0];
-    const std::int64_t j = row / of.extent[0] % of.extent[1];
-    const std::int64_t k = row / of.extent[0] / of.extent[1];
-    const auto* const from =
-        static_cast<const std::uint8_t*>(of.x) + i * of.x_stride[0] + j * of.x_stride[1] + k * of.x_stride[2];
-    auto* const to = static_cast<std::uint8_t*>(of.out) + of.place_of(i, j, k) * of.out_stride[0] +
-                     j * of.out_stride[1] + k * of.out_stride[2];
+    switchyard_ggml::row_place place{row, of.extent};
+    const auto* const from = static_cast<const std::uint8_t*>(of.x) + place.offset(of.x_stride);
+    place.i = of.place_of(place.i, place.j, place.k);
+    auto* const to = static_cast<std::uint8_t*>(of.out) + place.offset(of.out_stride);
     if (is_same(of.x_dtype, of.out_format)) {
       std::memcpy(to, from, static_cast<std::size_t>(of.columns * switchyard::size_of(of.x_dtype)));
     } else if (of.x_dtype == dtype::f32) {

@@ -7,6 +7,7 @@
 #include "../../../kernels/host/instantiate.hpp"
 #include "../../../kernels/host/row.hpp"
 #include "../../../kernels/matmul/weight_blocks_host.hpp"
+#include "row_place.hpp"
 #include "unpack_rows.hpp"
 
 namespace {
@@ -18,13 +19,10 @@ template <weight_format Format, class Element>
 void unpack(const block& here, unpack_arguments of) {
   const row_range range{of.rows(), here.grid.x, here.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
-    const std::int64_t i = row % of.extent[0];
-    const std::int64_t j = row / of.extent[0] % of.extent[1];
-    const std::int64_t k = row / of.extent[0] / of.extent[1];
-    const auto* const from =
-        static_cast<const std::uint8_t*>(of.x) + i * of.x_stride[0] + j * of.x_stride[1] + k * of.x_stride[2];
-    auto* const to = reinterpret_cast<Element*>(static_cast<std::uint8_t*>(of.out) + i * of.out_stride[0] +
-                                                j * of.out_stride[1] + k * of.out_stride[2]);
+    const switchyard_ggml::row_place place{row, of.extent};
+    const auto* const from = static_cast<const std::uint8_t*>(of.x) + place.offset(of.x_stride);
+    auto* const to =
+        reinterpret_cast<Element*>(static_cast<std::uint8_t*>(of.out) + place.offset(of.out_stride));
     for (std::int64_t first = 0; first < of.columns; first += group) {
       const group_floats values = row_weights<Format>(from, first / group, of.columns);
       unroll<group_vectors>([&](auto at) __attribute__((always_inline)) {
