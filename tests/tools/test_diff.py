@@ -11,21 +11,21 @@ from invented_tables import install, main, table
 def test_measured(program, folder, checks):
     """What tables say of the runs that measured them: joined by merge, in words by diff and report."""
 
+    common = {
+        "date": "2026-11-21",
+        "tool": "switchyard 0.1.0",
+        "driver": 12080,
+        "statistic": "median",
+        "samples": {"least": 15, "most": 40},
+        "precision": 0.01,
+        "drift": 0.03,
+        "cache": {"state": "rotating", "bytes": 125829120},
+        "launches": "device",
+        "sustained": 2,
+    }
+
     def shard(name, seqlen, **more):
-        run_of = {
-            "date": "2026-11-21",
-            "tool": "switchyard 0.1.0",
-            "driver": 12080,
-            "statistic": "median",
-            "samples": {"least": 15, "most": 40},
-            "precision": 0.01,
-            "drift": 0.03,
-            "cache": {"state": "rotating", "bytes": 125829120},
-            "launches": "device",
-            "sustained": 2,
-            **more,
-        }
-        return folder.table(name, {(1, seqlen): {"a": 2.0}}, measured=run_of)
+        return folder.table(name, {(1, seqlen): {"a": 2.0}}, measured={**common, **more})
 
     one = shard(
         "shard1.json",
@@ -47,16 +47,7 @@ def test_measured(program, folder, checks):
     checks.equal(
         measured,
         {
-            "date": "2026-11-21",
-            "tool": "switchyard 0.1.0",
-            "driver": 12080,
-            "statistic": "median",
-            "samples": {"least": 15, "most": 40},
-            "precision": 0.01,
-            "drift": 0.03,
-            "cache": {"state": "rotating", "bytes": 125829120},
-            "launches": "device",
-            "sustained": 2,
+            **common,
             "clocks": {"mhz": {"least": 1900, "most": 1985}, "celsius": {"least": 30, "most": 40}, "limited_by": ["power"]},
             "checks": {"reference": "f64", "whole": 1, "rows": 1, "smaller": 2, "unchecked": 3},
             "merged": {"tables": 2},
