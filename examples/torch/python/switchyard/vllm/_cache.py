@@ -9,8 +9,10 @@ _identities: dict[torch.device, tuple[torch.Tensor, torch.Tensor]] = {}
 
 
 def pages_of(kv_cache: torch.Tensor, head_size: int, narrow: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """[blocks, heads_kv, block_size, 2 * head_size] as keys and values, [blocks, block_size, heads_kv, head_size]: views
-    for every layout in memory. Bytes become e4m3."""
+    """[blocks, heads_kv, block_size, 2 * head_size] as keys and values, [blocks, block_size, heads_kv, head_size].
+
+    Both are views, whatever the layout in memory. A narrow cache of bytes is viewed as e4m3.
+    """
     if narrow and kv_cache.dtype != torch.float8_e4m3fn:
         kv_cache = kv_cache.view(torch.float8_e4m3fn)
     keys, values = kv_cache.transpose(1, 2).split(head_size, dim=-1)
@@ -18,7 +20,7 @@ def pages_of(kv_cache: torch.Tensor, head_size: int, narrow: bool) -> tuple[torc
 
 
 def _identity(device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """cos and sin of the angle 0, for the one pair that rotary_cache turns at least."""
+    """cos and sin of angle 0: rotary_cache rotates at least one pair."""
     if device not in _identities:
         _identities[device] = (torch.ones(1, 1, device=device), torch.zeros(1, 1, device=device))
     return _identities[device]

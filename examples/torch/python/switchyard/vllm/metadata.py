@@ -43,7 +43,7 @@ class SwitchyardMetadata:
 
 
 def _refuse_what_is_not_served(common: CommonAttentionMetadata) -> None:
-    """What models without validation (on the CPU) could ask for."""
+    """vLLM validates nothing on the CPU, so a model may ask for any of these."""
     if isinstance(common.causal, torch.Tensor):
         raise NotImplementedError("Switchyard's backend serves no batches of which some sequences are causal")
     if common.mm_req_doc_ranges is not None:
@@ -55,14 +55,17 @@ def _refuse_what_is_not_served(common: CommonAttentionMetadata) -> None:
 
 
 def _is_uniform(starts: torch.Tensor, sequences: int, tokens: int) -> bool:
-    """Whether `tokens` rows are as many for each sequence; a padded batch may end in sequences without tokens."""
+    """Whether all sequences that have tokens have the same number, and `tokens` is that number times `sequences`.
+
+    A batch that is padded to the size of a graph may end in sequences without tokens.
+    """
     lengths = starts.diff()
     real = lengths[: int(lengths.count_nonzero())]
     return len(real) > 0 and bool((real == real[0]).all()) and sequences * int(real[0]) == tokens
 
 
 class SwitchyardMetadataBuilder(AttentionMetadataBuilder[SwitchyardMetadata]):
-    """Reads only host values and makes views: nothing is launched, except for the first tokens of mixed batches."""
+    """Reads only host values and makes views. Launches nothing, except to rebase query_start_loc of a mixed batch."""
 
     # Batches of decodes with the same number of tokens each depend on no host value that changes between steps.
     _cudagraph_support: ClassVar[AttentionCGSupport] = AttentionCGSupport.UNIFORM_BATCH
