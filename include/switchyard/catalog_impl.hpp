@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <iterator>
@@ -123,10 +124,10 @@ SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint(
 SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint_of_choices() {
   std::vector<made_choice> choices;
   for (const auto& used : all_uses()) {
-    const std::scoped_lock lock{used->mutex};
-    if (used->user == nullptr) continue;
-    std::vector<made_choice> of_one = used->user->choices();
-    std::move(of_one.begin(), of_one.end(), std::back_inserter(choices));
+    used->visit_user([&choices](state_user& user) {
+      std::vector<made_choice> of_one = user.choices();
+      std::move(of_one.begin(), of_one.end(), std::back_inserter(choices));
+    });
   }
   switchyard::fingerprint out;
   detail::add_choices(out, std::move(choices));
@@ -136,10 +137,7 @@ SWITCHYARD_COLD switchyard::fingerprint catalog::fingerprint_of_choices() {
 
 SWITCHYARD_COLD std::size_t catalog::unload_unused() {
   const std::scoped_lock replacing{replace_mutex_};
-  for (const auto& mine : all_uses()) {
-    const std::scoped_lock lock{mine->mutex};
-    if (mine->user != nullptr) mine->user->free_replaced();
-  }
+  for (const auto& used : all_uses()) used->visit_user([](state_user& user) { user.free_replaced(); });
   std::set<std::shared_ptr<module_store>> stores;
   {
     const std::scoped_lock lock{mutex_};
@@ -229,7 +227,7 @@ SWITCHYARD_COLD void catalog::judge_canary(const operator_description& op, const
 
 SWITCHYARD_COLD std::vector<std::string> catalog::write_live_tables(const std::string& folder) {
   std::vector<std::string> out;
-  for (const live_table& live_file : format_live_tables(live_->report(), today())) {
+  for (const live_table& live_file : format_live_tables(live_->report(), day_of(std::time(nullptr)))) {
     const std::filesystem::path path = std::filesystem::path{folder} / live_file.path;
     std::error_code problem;
     std::filesystem::create_directories(path.parent_path(), problem);  // writing says what is wrong
@@ -246,10 +244,7 @@ SWITCHYARD_COLD live_report catalog::live() {
 
 SWITCHYARD_COLD void catalog::poll_live() {
   if (options_.live.one_in == 0) return;
-  for (const auto& used : all_uses()) {
-    const std::scoped_lock lock{used->mutex};
-    if (used->user != nullptr) used->user->poll_live();
-  }
+  for (const auto& used : all_uses()) used->visit_user([](state_user& user) { user.poll_live(); });
 }
 
 SWITCHYARD_COLD void catalog::watch(std::chrono::milliseconds interval) {

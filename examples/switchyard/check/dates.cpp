@@ -3,10 +3,10 @@
 #include <ctime>
 #include <string>
 
+#include <switchyard/files/read_measured_date.hpp>
 #include <switchyard/files/table.hpp>
 
 #include "check/findings.hpp"
-#include "tables/measured.hpp"
 
 namespace sy = switchyard;
 
@@ -14,7 +14,7 @@ namespace tool {
 
 void check_dates(const operator_files& files, report& out) {
   constexpr std::time_t day = 86'400;  // some places are a day ahead of UTC
-  const std::string tomorrow = day_of(std::time(nullptr) + day);
+  const std::string tomorrow = sy::day_of(std::time(nullptr) + day);
   for (const auto& table : files.tables) {
     if (table->measured_on <= tomorrow) continue;
     out.add(severity::warning, table->path,

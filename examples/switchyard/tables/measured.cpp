@@ -207,12 +207,4 @@ void finish_runs(std::vector<sy::measurement>& runs, std::size_t rows) {
   if (runs.size() == 1) runs.front().rows = 0;
 }
 
-std::string day_of(std::time_t time) {
-  std::tm parts{};
-  ::gmtime_r(&time, &parts);
-  char text[16];  // NOLINT(modernize-avoid-c-arrays): for strftime
-  const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%d", &parts);
-  return {text, length};
-}
-
 }  // namespace tool

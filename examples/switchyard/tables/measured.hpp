@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <ctime>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,9 +25,6 @@ void join(switchyard::measurement& into, const switchyard::measurement& part);
 /// Tables of one run, such as its shards, count as one run. A row that several tables have counts once.
 [[nodiscard]] std::vector<switchyard::measurement> join_runs(
     const std::vector<std::pair<std::vector<switchyard::measurement>, std::set<std::string>>>& tables);
-
-/// The day of a time in UTC, as a table states it: "2026-11-22".
-[[nodiscard]] std::string day_of(std::time_t time);
 
 /// Completes a table's list of runs: no run has more rows than the table, and a run that measured all rows
 /// states no number.

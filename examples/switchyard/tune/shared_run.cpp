@@ -12,6 +12,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
+#include <switchyard/files/read_measured_date.hpp>
 #include <switchyard/files/read_measurement.hpp>
 #include <switchyard/files/read_table.hpp>
 #include <switchyard/files/write_table.hpp>
@@ -239,7 +240,7 @@ void shared_run::deny() {
 
 sy::measurement shared_run::this_run() const {
   sy::measurement out;
-  out.date = day_of(std::time(nullptr));
+  out.date = sy::day_of(std::time(nullptr));
   out.tool = tool_name();
   out.driver = device.attribute("driver_version");
   out.rows = static_cast<std::int64_t>(rows_.size());

@@ -6,6 +6,7 @@
 // measured again in part is therefore newer than the table it was made from, even for rows it only copied.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -18,8 +19,8 @@ inline namespace v0 {
 /// Whether a text is a day of the calendar as in "2026-11-22". Such texts sort by time.
 [[nodiscard]] bool is_date(std::string_view text) noexcept;
 
-/// Today, by UTC.
-[[nodiscard]] std::string today();
+/// The day of a time, in UTC, as in "2026-11-22".
+[[nodiscard]] std::string day_of(std::time_t time);
 
 /// The newest date that a table's `measured` states for its runs; empty: none. A date that is none becomes a
 /// warning.

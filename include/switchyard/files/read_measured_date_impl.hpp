@@ -35,10 +35,9 @@ SWITCHYARD_COLD bool is_date(std::string_view text) noexcept {
       .ok();
 }
 
-SWITCHYARD_COLD std::string today() {
-  const std::time_t now = std::time(nullptr);
+SWITCHYARD_COLD std::string day_of(std::time_t time) {
   std::tm parts{};
-  ::gmtime_r(&now, &parts);
+  ::gmtime_r(&time, &parts);
   std::array<char, 16> text{};
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
@@ -43,6 +44,13 @@ struct state_use {
   /// 64 s. `now` is by the clock; INT64_MAX tries at once. The caller holds the mutex, and the user is
   /// attached.
   void replace(std::uint64_t newer, std::int64_t now, const replacer& by, reload_report& report);
+
+  /// Calls `visit` with the user, unless it is detached, and holds the mutex meanwhile.
+  template <class Visitor>
+  void visit_user(const Visitor& visit) {
+    const std::scoped_lock lock{mutex};
+    if (user != nullptr) visit(*user);
+  }
 
   const operator_description* op;
   device target;
