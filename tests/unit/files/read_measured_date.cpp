@@ -122,9 +122,12 @@ TEST_CASE(
   const std::string head = R"({"schema": "switchyard.table/1", "operator": "scale", "measured": )";
   const std::string rest =
       R"(, "groups": [{"axes": ["rows"], "rows": [{"at": [8], "times_us": {"a": 1}}]}]})";
+  const auto measured_on = [&](const std::string& date) {
+    return head + "{\"date\": \"" + date + "\"}" + rest;
+  };
   for (const std::string& date : std::vector<std::string>{"2026-11-22", "today"}) {
     INFO(date);
-    const std::string text = head + "{\"date\": \"" + date + "\"}" + rest;
+    const std::string text = measured_on(date);
     const std::size_t expected = date == "today" ? 1 : 0;
     warnings at_once;
     const table whole = parse_table(text, "t.json", sample::description(), at_once);
