@@ -131,7 +131,7 @@ std::string describe_measurement(const sy::measurement& of) {
   out.add(checks_text(of.checks));
   out.add(merge_text(of.merged));
   out.add(of.note);
-  for (const auto& [name, json] : of.others) out.add(name + ": " + json);
+  for (const auto& [name, json] : of.others) out.add(std::string{name}.append(": ").append(json));
   return out.text();
 }
 
