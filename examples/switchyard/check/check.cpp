@@ -184,7 +184,14 @@ void print(const report& out, const checked_files& files, const run_counts* ran,
                           {"blobs", files.blobs.size()},
                           {"findings", ordered_json::array()}};
     if (ran != nullptr) {
-      document["run"] = {{"judged", ran->judged}, {"faulty", ran->faulty}, {"not_run", ran->not_run}};
+      document["run"] = {{"judged", ran->judged},
+                         {"faulty", ran->faulty},
+                         {"not_run", ran->not_run},
+                         {"errors", ordered_json::array()}};
+      for (const variant_error& of : ran->errors) {
+        document["run"]["errors"].push_back(
+            {{"file", of.file}, {"variant", of.variant}, {"share", of.share}, {"problem", of.problem}});
+      }
     }
     for (const finding& found : sorted) {
       ordered_json entry{{"severity", to_string(found.level)}};
@@ -211,6 +218,14 @@ void print(const report& out, const checked_files& files, const run_counts* ran,
   if (ran != nullptr) {
     std::printf("%zu variants were run, %zu of them are faulty; %zu were not run\n", ran->judged, ran->faulty,
                 ran->not_run);
+    const auto largest =
+        std::max_element(ran->errors.begin(), ran->errors.end(),
+                         [](const variant_error& a, const variant_error& b) { return a.share < b.share; });
+    if (largest != ran->errors.end()) {
+      std::printf("the largest error is %.2g of the tolerance: variant '%s' of %s, at %s\n", largest->share,
+                  sy::text::printable(largest->variant).c_str(), sy::text::printable(largest->file).c_str(),
+                  largest->problem.c_str());
+    }
   }
 }
 

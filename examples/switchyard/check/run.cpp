@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -168,6 +169,17 @@ class manifest_run {
     return out;
   }
 
+  void keep_error(const std::string& id, double share, const std::string& problem) {
+    const auto known = std::find_if(counts_.errors.begin(), counts_.errors.end(),
+                                    [&](const variant_error& of) { return of.variant == id; });
+    if (known == counts_.errors.end()) {
+      counts_.errors.push_back({manifest_.path, id, share, problem});
+    } else if (share > known->share) {
+      known->share = share;
+      known->problem = problem;
+    }
+  }
+
   /// Judges the variants of a type that serve a problem, and removes them from `open`.
   void judge_all(measuring_worker& worker, const tuning_problem& problem, const std::vector<std::string>& ids,
                  std::set<std::string>& open) {
@@ -184,7 +196,7 @@ class manifest_run {
       if (std::find(ids.begin(), ids.end(), variant.id) == ids.end() || faulty_.contains(variant.id))
         continue;
       try {
-        worker.judge(variant);
+        keep_error(variant.id, worker.judge(variant), text);
         if (open.erase(variant.id) > 0) ++counts_.judged;
       } catch (const worker_lost& lost) {
         if (lost.why() == worker_lost::kind::interrupted) return;
@@ -227,10 +239,11 @@ run_counts run_variants(const checked_files& files, const run_settings& settings
             "no variant was run: this program has no workload of operator '" + std::string{op.name} + "'");
         continue;
       }
-      const run_counts one = manifest_run{op, *manifest, settings, session, out}.counts();
+      run_counts one = manifest_run{op, *manifest, settings, session, out}.counts();
       all.judged += one.judged;
       all.faulty += one.faulty;
       all.not_run += one.not_run;
+      std::move(one.errors.begin(), one.errors.end(), std::back_inserter(all.errors));
     }
   }
   return all;

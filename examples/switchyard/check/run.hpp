@@ -16,11 +16,20 @@ struct run_settings {
   double limit_seconds = 30;
 };
 
+/// The largest error of a right variant, as a share of the tolerance, and the problem where it was found.
+struct variant_error {
+  std::string file;  ///< the manifest
+  std::string variant;
+  double share = 0;
+  std::string problem;
+};
+
 /// How many variants were judged, were faulty, and were not run.
 struct run_counts {
   std::size_t judged = 0;
   std::size_t faulty = 0;
   std::size_t not_run = 0;
+  std::vector<variant_error> errors;  ///< one for each variant id of a manifest, over its types
 };
 
 /// Reports an error for each variant that is faulty, and a warning for each that could not be run. Throws

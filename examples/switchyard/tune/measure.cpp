@@ -33,11 +33,12 @@ void measuring_worker::begin(const tuning_problem& problem) {
   require_asked();
 }
 
-void measuring_worker::judge(const serving& variant) {
-  with_second_chance(variant, [&] {
+double measuring_worker::judge(const serving& variant) {
+  return with_second_chance(variant, [&] {
     check(variant);
     if (const std::string wrong = find_mistake(variant, settings_.judged_runs); !wrong.empty())
       throw worker_lost{worker_lost::kind::garbage, "wrong results: " + wrong};
+    return largest_error_;
   });
 }
 
@@ -171,6 +172,7 @@ std::string measuring_worker::find_mistake(const serving& variant, std::size_t r
   const json answer = require_answer(variant, {{"check", variant.id}, {"runs", runs}});
   auto wrong = answer.at("wrong").get<std::string>();
   checks_ = extent_of(answer.at("checked"));
+  largest_error_ = answer.at("largest_error").get<double>();
   // Such a kernel may have written anywhere: the next one gets fresh tensors.
   if (!wrong.empty()) drop_process();
   return wrong;

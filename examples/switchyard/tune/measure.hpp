@@ -124,8 +124,9 @@ class measuring_worker {
   /// worker_lost if the variant is to blame or when interrupted, not_measured, and out_of_time.
   void confirm(const serving& variant);
 
-  /// Like confirm(), for a variant that is not timed.
-  void judge(const serving& variant);
+  /// Like confirm(), for a variant that is not timed. Returns the largest error of a value, as a share of
+  /// what is allowed there.
+  [[nodiscard]] double judge(const serving& variant);
 
  private:
   using seconds = std::chrono::duration<double>;
@@ -174,6 +175,7 @@ class measuring_worker {
   std::vector<std::int64_t> full_;
   std::vector<serving> serving_;
   switchyard::tune::checked_extent checks_;
+  double largest_error_ = 0;  ///< in the last comparison
   bool ready_ = false;
   std::map<std::string, double> last_share_;  ///< a variant's time over the best, where it ran last
   std::set<std::string> trusted_;             ///< variants that were judged for problems of their type

@@ -4,7 +4,8 @@
 //
 //   (at the start)                             {"device": {...}, "pid": n}
 //   {"set_up": {axis: value}, "cache": "cold"} {"problem": [...], "variants": [...], "bytes": n, ...}
-//   {"check": "variant", "runs": n}            {"wrong": "", "checked": {"rows": n, "of": n}}
+//   {"check": "variant", "runs": n}            {"wrong": "", "checked": {"rows": n, "of": n},
+//   "largest_error": x}
 //   {"turn": "variant", "calls": n, ...}       {"us": t} of a call, in one sample
 //   {"state": true}                            {"clock_mhz": n, ...} as far as the device tells
 //   {"outlive": seconds}                       {} after that time
@@ -218,6 +219,7 @@ void run(const worker_arguments& arguments, const session& session) {
         answer = {{"wrong", bench->check(request.at("check").get<std::string>(),
                                          request.at("runs").get<std::size_t>())}};
         answer["checked"] = extent_to_json(bench->checked());
+        answer["largest_error"] = bench->largest_error();
       } else if (request.contains("state")) {
         answer = state_of(state);
       } else if (request.contains("outlive")) {

@@ -257,8 +257,13 @@ class judge {
     return std::hash<std::string>{}(all);
   }
 
+  /// The largest error of a value so far, as a share of what is allowed there.
+  [[nodiscard]] double largest_error() const noexcept { return largest_error_; }
+
+  void forget_errors() noexcept { largest_error_ = 0; }
+
   /// What is wrong after a run; empty when nothing is.
-  [[nodiscard]] std::string verdict() const {
+  [[nodiscard]] std::string verdict() {
     for (std::size_t i = 0; i < wanted_.results().size(); ++i) {
       std::string wrong = compare(wanted_.results()[i], places_[i]);
       if (!wrong.empty()) return wrong;
@@ -321,7 +326,7 @@ class judge {
   }
 
   [[nodiscard]] std::string compare(const expectation::result& result,
-                                    const std::pair<std::size_t, std::size_t>& place) const {
+                                    const std::pair<std::size_t, std::size_t>& place) {
     const std::vector<expectation::value>& order = result.values;
     std::size_t wrong = 0;
     std::string worst;
@@ -335,6 +340,7 @@ class judge {
             std::abs(order[i].wanted) + order[i].allowed >= overflow_of(result.type))
           share = 0;
         if (std::isnan(share)) share = HUGE_VAL;
+        largest_error_ = std::max(largest_error_, share);
         if (share <= max_error_) continue;
         ++wrong;
         if (share > worst_share) {
@@ -365,6 +371,7 @@ class judge {
   std::vector<std::vector<std::byte>> earlier_;  ///< by tensor
   std::vector<device_buffer> originals_;         ///< on the device, of tensors that are changed in place
   double max_error_ = 1;
+  double largest_error_ = 0;
 };
 
 }  // namespace tune

@@ -55,6 +55,9 @@ class bench {
   /// in turn, and the workload's variations are run too. They end early after `judging_seconds`.
   [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
 
+  /// The largest error of a value in the last check(), as a share of what is allowed there.
+  [[nodiscard]] virtual double largest_error() const noexcept = 0;
+
   /// How much of the problem's results is compared; nothing before the right results are computed.
   [[nodiscard]] virtual checked_extent checked() const = 0;
 

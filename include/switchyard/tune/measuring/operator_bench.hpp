@@ -105,6 +105,7 @@ class operator_bench final : public bench {
   }
 
   [[nodiscard]] std::string check(const std::string& variant, std::size_t runs) override {
+    largest_error_ = 0;
     if (unchecked_) {
       checked_ = prepare_check(unchecked_->first, unchecked_->second);
       unchecked_.reset();
@@ -130,6 +131,8 @@ class operator_bench final : public bench {
     }
     return {};
   }
+
+  [[nodiscard]] double largest_error() const noexcept override { return largest_error_; }
 
   [[nodiscard]] checked_extent checked() const override { return checked_; }
 
@@ -181,11 +184,14 @@ class operator_bench final : public bench {
                                      old_content old) {
     by.reset(old);
     by.hold_to(stated_.max_error);
+    by.forget_errors();
     run(stream{}, call);
     if (const status result = device_.driver()->synchronize({}); result != 0) {
       throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
     }
-    return by.verdict();
+    std::string wrong = by.verdict();
+    largest_error_ = std::max(largest_error_, by.largest_error());
+    return wrong;
   }
 
   [[nodiscard]] std::string run_often(dispatcher<Operator>& run, const arguments& call, judge& by,
@@ -343,7 +349,8 @@ class operator_bench final : public bench {
   std::vector<prepared_call<Operator>> calls_;
   std::unique_ptr<prepared_call<Operator>> reduced_;
   std::unique_ptr<judge> judge_;
-  explanation stated_;  ///< what the manifest says of the variant that is judged
+  double largest_error_ = 0;  ///< in the last check()
+  explanation stated_;        ///< what the manifest says of the variant that is judged
   checked_extent checked_;
   std::vector<std::unique_ptr<varied_call>> varied_;
   std::optional<std::pair<request, std::uint64_t>> asked_;      ///< whose variations are not made yet
