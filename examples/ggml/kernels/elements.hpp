@@ -15,46 +15,16 @@
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 
+#include "element_functions.hpp"
+
 namespace switchyard_ggml {
 
-/// The values are part of the kernel ABI. Functions of one tensor come first, then those of two. p and q are
-/// the arguments of that name.
+/// The values are part of the kernel ABI. element_functions.hpp says what each computes.
 enum class element_function : std::int32_t {
-  copy,
-  negate,
-  absolute,
-  sign,
-  step,
-  relu,
-  sigmoid,
-  silu,
-  gelu,  ///< the tanh form
-  gelu_erf,
-  gelu_quick,  ///< a / (1 + exp(-1.702 a))
-  tanh,
-  elu,
-  exp,
-  softplus,
-  hard_swish,
-  hard_sigmoid,
-  square,
-  square_root,
-  logarithm,
-  sine,
-  cosine,
-  scale,       ///< p a + q
-  clamp,       ///< to [p, q]
-  leaky_relu,  ///< p a below zero
-  add,
-  subtract,
-  multiply,
-  divide,
-  repeat,        ///< b
-  masked_score,  ///< p a + slope b, without a where p is 0, with ALiBi's slope of the head, the third index,
-                 ///< for a largest bias of q
-  gated_relu,
-  gated_quick,
-  gated_oai,  ///< gpt-oss: min(a, q) sigmoid(p min(a, q)) (1 + clamp(b, -q, q))
+#define SWITCHYARD_GGML_ENUMERATOR(name, expression) name,
+  SWITCHYARD_GGML_UNARY_FUNCTIONS(SWITCHYARD_GGML_ENUMERATOR)
+      SWITCHYARD_GGML_BINARY_FUNCTIONS(SWITCHYARD_GGML_ENUMERATOR)
+#undef SWITCHYARD_GGML_ENUMERATOR
 };
 
 struct elements {
@@ -81,6 +51,24 @@ struct elements {
     [[nodiscard]] bool is_binary() const noexcept { return function >= element_function::add; }
     [[nodiscard]] std::int64_t columns() const noexcept { return extent[0]; }
     [[nodiscard]] std::int64_t rows() const noexcept { return extent[1] * extent[2] * extent[3]; }
+    /// Whether four neighbours of a row lie together in every tensor, at a multiple of their bytes.
+    [[nodiscard]] bool wide() const noexcept {
+      constexpr std::int64_t neighbours = 4;
+      const auto lies_wide = [this](const void* data, const std::int64_t* stride, switchyard::dtype type) {
+        const std::int64_t bytes = switchyard::size_of(type);
+        std::uintptr_t places = reinterpret_cast<std::uintptr_t>(data);
+        for (int d = 1; d < 4; ++d) {
+          if (extent[d] != 1) places |= static_cast<std::uintptr_t>(stride[d]);
+        }
+        return bytes <= 4 && stride[0] == bytes &&
+               places % static_cast<std::uintptr_t>(neighbours * bytes) == 0;
+      };
+      if (extent[0] % neighbours != 0 || !lies_wide(a, &a_stride[0], a_dtype) ||
+          !lies_wide(out, &out_stride[0], out_dtype))
+        return false;
+      return !is_binary() || b_extent[0] == 1 ||
+             (b_extent[0] % neighbours == 0 && lies_wide(b, &b_stride[0], b_dtype));
+    }
     /// Whether no tensor is missing.
     [[nodiscard]] bool complete() const noexcept {
       return a != nullptr && out != nullptr && (b != nullptr || !is_binary());
@@ -96,8 +84,8 @@ struct elements {
   static constexpr auto axes = switchyard::axes(
       switchyard::type_axis<&arguments::function>(), switchyard::type_axis<&arguments::a_dtype>(),
       switchyard::type_axis<&arguments::b_dtype>(), switchyard::type_axis<&arguments::out_dtype>(),
-      switchyard::type_axis<&arguments::complete>(), switchyard::size_axis<&arguments::rows>(),
-      switchyard::size_axis<&arguments::columns>());
+      switchyard::type_axis<&arguments::wide>(), switchyard::type_axis<&arguments::complete>(),
+      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::columns>());
 
   [[nodiscard]] static std::string check(const arguments& a) {
     const auto is_real = [](switchyard::dtype type) {
@@ -127,10 +115,10 @@ namespace switchyard {
 inline namespace v0 {
 template <>
 inline constexpr std::array<std::string_view, 34> enumerator_names<switchyard_ggml::element_function>{
-    "copy",     "negate",     "absolute",     "sign",       "step",        "relu",      "sigmoid",
-    "silu",     "gelu",       "gelu_erf",     "gelu_quick", "tanh",        "elu",       "exp",
-    "softplus", "hard_swish", "hard_sigmoid", "square",     "square_root", "logarithm", "sine",
-    "cosine",   "scale",      "clamp",        "leaky_relu", "add",         "subtract",  "multiply",
-    "divide",   "repeat",     "masked_score", "gated_relu", "gated_quick", "gated_oai"};
+#define SWITCHYARD_GGML_NAME(name, expression) std::string_view{#name},
+    SWITCHYARD_GGML_UNARY_FUNCTIONS(SWITCHYARD_GGML_NAME)
+        SWITCHYARD_GGML_BINARY_FUNCTIONS(SWITCHYARD_GGML_NAME)
+#undef SWITCHYARD_GGML_NAME
+};
 }  // namespace v0
 }  // namespace switchyard

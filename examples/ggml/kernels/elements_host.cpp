@@ -89,99 +89,39 @@ void write(dtype type, const float* from, std::uint8_t* to, std::int64_t stride,
   }
 }
 
-float sigmoid(float x) {
+float logistic(float x) {
   return 1.0F / (1.0F + std::exp(-x));
+}
+float lesser(float a, float b) {
+  return std::min(a, b);
+}
+float greater(float a, float b) {
+  return std::max(a, b);
 }
 
 template <class Function>
 SWITCHYARD_INLINE void apply(const element_arguments& of, const float* a, const float* b, float* out,
                              std::int64_t count, float slope, Function function) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = function(of, a[i], b[i], slope);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = function(a[i], b[i], of.p, of.q, slope);
 }
-
-#define SWITCHYARD_GGML_APPLY(expression)                                                            \
-  return apply(                                                                                      \
-      of, a, b, out, count, slope,                                                                   \
-      [](const element_arguments& with, float x, float y, float by) __attribute__((always_inline)) { \
-        static_cast<void>(with), static_cast<void>(x), static_cast<void>(y), static_cast<void>(by);  \
-        return expression;                                                                           \
-      })
 
 /// `a` and `b` are pieces; b is any piece for functions of one tensor.
 void compute(const element_arguments& of, const float* a, const float* b, float* out, std::int64_t count,
-             float slope) {
+             float by) {
+  using std::cos, std::erf, std::exp, std::expm1, std::fabs, std::log, std::log1p, std::sin, std::sqrt,
+      std::tanh;
+#define SWITCHYARD_GGML_CASE(name, expression)                                           \
+  case element_function::name:                                                           \
+    return apply(                                                                        \
+        of, a, b, out, count, by,                                                        \
+        []([[maybe_unused]] float x, [[maybe_unused]] float y, [[maybe_unused]] float p, \
+           [[maybe_unused]] float q, [[maybe_unused]] float slope)                       \
+            __attribute__((always_inline)) { return expression; });
   switch (of.function) {
-    case element_function::copy:
-      SWITCHYARD_GGML_APPLY(x);
-    case element_function::negate:
-      SWITCHYARD_GGML_APPLY(-x);
-    case element_function::absolute:
-      SWITCHYARD_GGML_APPLY(std::fabs(x));
-    case element_function::sign:
-      SWITCHYARD_GGML_APPLY(x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F);
-    case element_function::step:
-      SWITCHYARD_GGML_APPLY(x > 0 ? 1.0F : 0.0F);
-    case element_function::relu:
-      SWITCHYARD_GGML_APPLY(x > 0 ? x : 0.0F);
-    case element_function::sigmoid:
-      SWITCHYARD_GGML_APPLY(sigmoid(x));
-    case element_function::silu:
-      SWITCHYARD_GGML_APPLY(x / (1.0F + std::exp(-x)));
-    case element_function::gelu:
-      SWITCHYARD_GGML_APPLY(0.5F * x *
-                            (1.0F + std::tanh(0.79788456080286535588F * x * (1.0F + 0.044715F * x * x))));
-    case element_function::gelu_erf:
-      SWITCHYARD_GGML_APPLY(0.5F * x * (1.0F + std::erf(x * 0.70710678118654752440F)));
-    case element_function::gelu_quick:
-      SWITCHYARD_GGML_APPLY(x * sigmoid(1.702F * x));
-    case element_function::tanh:
-      SWITCHYARD_GGML_APPLY(std::tanh(x));
-    case element_function::elu:
-      SWITCHYARD_GGML_APPLY(x > 0 ? x : std::expm1(x));
-    case element_function::exp:
-      SWITCHYARD_GGML_APPLY(std::exp(x));
-    case element_function::softplus:
-      SWITCHYARD_GGML_APPLY(x > 20.0F ? x : std::log1p(std::exp(x)));
-    case element_function::hard_swish:
-      SWITCHYARD_GGML_APPLY(x * std::min(1.0F, std::max(0.0F, (x + 3.0F) / 6.0F)));
-    case element_function::hard_sigmoid:
-      SWITCHYARD_GGML_APPLY(std::min(1.0F, std::max(0.0F, (x + 3.0F) / 6.0F)));
-    case element_function::square:
-      SWITCHYARD_GGML_APPLY(x * x);
-    case element_function::square_root:
-      SWITCHYARD_GGML_APPLY(std::sqrt(x));
-    case element_function::logarithm:
-      SWITCHYARD_GGML_APPLY(std::log(x));
-    case element_function::sine:
-      SWITCHYARD_GGML_APPLY(std::sin(x));
-    case element_function::cosine:
-      SWITCHYARD_GGML_APPLY(std::cos(x));
-    case element_function::scale:
-      SWITCHYARD_GGML_APPLY(x * with.p + with.q);
-    case element_function::clamp:
-      SWITCHYARD_GGML_APPLY(std::min(std::max(x, with.p), with.q));
-    case element_function::leaky_relu:
-      SWITCHYARD_GGML_APPLY((x > 0 ? x : 0.0F) + with.p * (x < 0 ? x : 0.0F));
-    case element_function::add:
-      SWITCHYARD_GGML_APPLY(x + y);
-    case element_function::subtract:
-      SWITCHYARD_GGML_APPLY(x - y);
-    case element_function::multiply:
-      SWITCHYARD_GGML_APPLY(x * y);
-    case element_function::divide:
-      SWITCHYARD_GGML_APPLY(x / y);
-    case element_function::repeat:
-      SWITCHYARD_GGML_APPLY(y);
-    case element_function::masked_score:
-      SWITCHYARD_GGML_APPLY(with.p == 0 ? by * y : x * with.p + by * y);
-    case element_function::gated_relu:
-      SWITCHYARD_GGML_APPLY((x > 0 ? x : 0.0F) * y);
-    case element_function::gated_quick:
-      SWITCHYARD_GGML_APPLY(x * sigmoid(1.702F * x) * y);
-    case element_function::gated_oai:
-      SWITCHYARD_GGML_APPLY(std::min(x, with.q) * sigmoid(with.p * std::min(x, with.q)) *
-                            (1.0F + std::min(std::max(y, -with.q), with.q)));
+    SWITCHYARD_GGML_UNARY_FUNCTIONS(SWITCHYARD_GGML_CASE)
+    SWITCHYARD_GGML_BINARY_FUNCTIONS(SWITCHYARD_GGML_CASE)
   }
+#undef SWITCHYARD_GGML_CASE
 }
 
 /// ALiBi's slope of a head, for the largest bias q; 1 without one.
