@@ -14,7 +14,15 @@ bool calls::is_host() const noexcept {
 template <class Operator>
 bool calls::make(const typename Operator::arguments& call) {
   if (is_asking()) return with_.of<Operator>().serves(call);
-  with_.of<Operator>().run(stream_, call);
+  served_operator<Operator>& served = with_.of<Operator>();
+  if (is_host()) {
+    served.run(stream_, call, {});
+    return true;
+  }
+  // Of the backend's own memory: what a captured call is given stays its own.
+  const std::size_t bytes = served.workspace_bytes(stream_, call);
+  void* const memory = bytes > 0 ? passing_->take(bytes) : nullptr;
+  served.run(stream_, call, {memory, bytes});
   return true;
 }
 

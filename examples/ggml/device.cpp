@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <memory>
 #include <string>
 
 #include "library.hpp"
@@ -36,11 +37,18 @@ const char* get_description(ggml_backend_dev_t handle) {
   return 0;
 }
 
-/// A GPU's free memory is not asked for: all of it is reported.
 void get_memory(ggml_backend_dev_t handle, std::size_t* free, std::size_t* total) {
-  const std::int64_t bytes = of(handle).driver()->properties().attribute("memory_bytes");
+  const device& on = of(handle);
+  const std::int64_t bytes = on.driver()->properties().attribute("memory_bytes");
   *total = bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
-  *free = of(handle).is_host() ? std::min(available_bytes(), *total) : *total;
+  *free = on.is_host() ? std::min(available_bytes(), *total) : *total;
+  if (on.api().memory_info == nullptr) return;
+  const device_scope current{on.api()};
+  std::size_t available = 0;
+  std::size_t all = 0;
+  if (on.api().memory_info(&available, &all) != 0) return;
+  *free = available;
+  *total = all;
 }
 
 /// The CPU counts as a GPU that shares the system's memory, so that models are offloaded to it.
@@ -54,10 +62,10 @@ void get_properties(ggml_backend_dev_t handle, ggml_backend_dev_props* out) {
   out->type = get_type(handle);
   get_memory(handle, &out->memory_free, &out->memory_total);
   const bool is_host = of(handle).is_host();
-  out->caps.async = false;
-  out->caps.host_buffer = false;
+  out->caps.async = !is_host;
+  out->caps.host_buffer = of(handle).api().has_host_memory();
   out->caps.buffer_from_host_ptr = is_host;
-  out->caps.events = false;
+  out->caps.events = of(handle).api().has_events();
   out->caps.mmap_support = is_host;
 }
 
@@ -67,6 +75,11 @@ ggml_backend_t init_backend(ggml_backend_dev_t handle, const char* /*parameters*
 
 ggml_backend_buffer_type_t get_buffer_type(ggml_backend_dev_t handle) {
   return &of(handle).buffers;
+}
+
+/// Null where there is no pinned memory: ggml then takes its own.
+ggml_backend_buffer_type_t get_host_buffer_type(ggml_backend_dev_t handle) {
+  return of(handle).api().has_host_memory() ? &of(handle).host_buffers : nullptr;
 }
 
 ggml_backend_buffer_t buffer_from_host_ptr(ggml_backend_dev_t handle, void* address, std::size_t bytes,
@@ -82,6 +95,42 @@ bool supports_buft(ggml_backend_dev_t handle, ggml_backend_buffer_type_t type) {
   return type == &of(handle).buffers || (of(handle).is_host() && ggml_backend_buft_is_host(type));
 }
 
+/// How many rows of activations share the weights that a node reads.
+[[nodiscard]] std::int64_t rows_of_weights(const ggml_tensor* node) {
+  switch (node->op) {
+    case GGML_OP_GET_ROWS:
+      return 0;  // reads few of them
+    case GGML_OP_MUL_MAT:
+      return node->ne[1];
+    case GGML_OP_MUL_MAT_ID:
+    case GGML_OP_ROPE:
+    case GGML_OP_ROPE_BACK:
+      return node->ne[2];
+    default:
+      return ggml_nrows(node);
+  }
+}
+
+/// Whether a GPU computes a node whose weights lie in the host's memory: the copy must be worth it.
+bool offload_op(ggml_backend_dev_t handle, const ggml_tensor* node) {
+  constexpr std::int64_t least = 32;
+  return !of(handle).is_host() && rows_of_weights(node) >= least;
+}
+
+ggml_backend_event_t make_event(ggml_backend_dev_t handle) {
+  void* const event = of(handle).api().make_event();
+  return event != nullptr ? new ggml_backend_event{handle, event} : nullptr;
+}
+void free_event(ggml_backend_dev_t handle, ggml_backend_event_t event) {
+  const std::unique_ptr<ggml_backend_event> owned{event};
+  const device_scope current{of(handle).api()};
+  of(handle).api().event_destroy(event->context);
+}
+void synchronize_event(ggml_backend_dev_t handle, ggml_backend_event_t event) {
+  const device_scope current{of(handle).api()};
+  of(handle).api().event_synchronize(event->context);
+}
+
 }  // namespace
 
 const ggml_backend_device_i& device_functions() {
@@ -94,9 +143,14 @@ const ggml_backend_device_i& device_functions() {
     out.get_props = get_properties;
     out.init_backend = init_backend;
     out.get_buffer_type = get_buffer_type;
+    out.get_host_buffer_type = get_host_buffer_type;
     out.buffer_from_host_ptr = buffer_from_host_ptr;
     out.supports_op = supports_op;
     out.supports_buft = supports_buft;
+    out.offload_op = offload_op;
+    out.event_new = make_event;
+    out.event_free = free_event;
+    out.event_synchronize = synchronize_event;
     return out;
   }();
   return all;

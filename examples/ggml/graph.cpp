@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <string>
 
 #include <switchyard/error.hpp>
 
@@ -38,16 +39,20 @@ namespace {
   return 0;
 }
 
-[[nodiscard]] ggml_status report(ggml_status status, const ggml_tensor* node, const char* problem) {
-  GGML_LOG_ERROR("switchyard: %s '%s': %s\n", ggml_op_desc(node), node->name, problem);
-  return status;
+/// The node that could not be computed; null where all were.
+struct node_failure {
+  const ggml_tensor* node = nullptr;
+  ggml_status status = GGML_STATUS_FAILED;
+  std::string problem;
+  bool is_unloaded = false;  ///< its kernels are not loaded, while the stream is recorded
+};
+
+[[nodiscard]] ggml_status report(const node_failure& of) {
+  GGML_LOG_ERROR("switchyard: %s '%s': %s\n", ggml_op_desc(of.node), of.node->name, of.problem.c_str());
+  return of.status;
 }
 
-}  // namespace
-
-ggml_status compute_graph(ggml_cgraph* graph, operators& with, graph_memory& memory) {
-  memory.lasting.reset();
-  calls made{with, sy::stream{}, memory.lasting, memory.passing};
+[[nodiscard]] node_failure make_nodes(calls& made, const ggml_cgraph* graph) {
   for (int i = 0; i < graph->n_nodes; ++i) {
     const ggml_tensor* const node = graph->nodes[i];
     if (!is_computed(node)) continue;
@@ -55,19 +60,37 @@ ggml_status compute_graph(ggml_cgraph* graph, operators& with, graph_memory& mem
       if (const int fused = make_fused(made, graph, i); fused > 0) {
         i += fused - 1;
       } else if (!make_calls(made, node)) {
-        return report(GGML_STATUS_FAILED, node, "not an operation of this device");
+        return {node, GGML_STATUS_FAILED, "not an operation of this device", false};
       }
     } catch (const sy::error& problem) {
       const bool is_memory = problem.code() == sy::error_code::out_of_memory;
-      return report(is_memory ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED, node, problem.what());
+      return {node, is_memory ? GGML_STATUS_ALLOC_FAILED : GGML_STATUS_FAILED, problem.what(),
+              problem.code() == sy::error_code::load_during_capture};
     } catch (const std::bad_alloc& problem) {
-      return report(GGML_STATUS_ALLOC_FAILED, node, problem.what());
+      return {node, GGML_STATUS_ALLOC_FAILED, problem.what(), false};
     } catch (const std::exception& problem) {
-      return report(GGML_STATUS_FAILED, node, problem.what());
+      return {node, GGML_STATUS_FAILED, problem.what(), false};
     }
     made.end_node();
   }
-  return GGML_STATUS_SUCCESS;
+  return {};
+}
+
+}  // namespace
+
+ggml_status compute_graph(ggml_cgraph* graph, operators& with, const graph_place& on,
+                          std::uint64_t generation) {
+  ggml_status status = GGML_STATUS_SUCCESS;
+  static_cast<void>(on.replays.run(graph, generation, [&](bool is_recorded) {
+    on.memory.lasting.reset();
+    calls made{with, on.on, on.memory.lasting, on.memory.passing};
+    const node_failure failure = make_nodes(made, graph);
+    if (failure.node == nullptr) return graph_replays::outcome::done;
+    if (failure.is_unloaded) return graph_replays::outcome::unloaded;
+    if (!is_recorded) status = report(failure);
+    return graph_replays::outcome::failed;
+  }));
+  return status;
 }
 
 bool is_served(operators& with, const ggml_tensor* node) {

@@ -2,11 +2,14 @@
 // Computes graphs of nodes on a device.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/devices/stream.hpp>
 
 #include "ggml-backend.h"
+#include "graph_replays.hpp"
 #include "memory.hpp"
 
 struct ggml_cgraph;
@@ -23,8 +26,16 @@ struct graph_memory {
   arena passing;
 };
 
-/// Every node, in order. What fails is logged and returned.
-[[nodiscard]] ggml_status compute_graph(ggml_cgraph* graph, operators& with, graph_memory& memory);
+/// Where a backend computes.
+struct graph_place {
+  switchyard::stream on;
+  graph_memory& memory;
+  graph_replays& replays;
+};
+
+/// Every node, in the order of the stream. What fails is logged and returned. `generation` is the catalog's.
+[[nodiscard]] ggml_status compute_graph(ggml_cgraph* graph, operators& with, const graph_place& on,
+                                        std::uint64_t generation);
 
 /// Whether a node alone would be computed.
 [[nodiscard]] bool is_served(operators& with, const ggml_tensor* node);

@@ -98,8 +98,9 @@ void* find_function(ggml_backend_reg_t /*of*/, const char* name) {
 }  // namespace
 
 device::device(sy::catalog& catalog, sy::device target, std::string name)
-    : catalog_{catalog}, target_{std::move(target)}, name_{std::move(name)} {
+    : catalog_{catalog}, target_{std::move(target)}, api_{target_}, name_{std::move(name)} {
   buffers = {buffer_type_functions(), &handle, this};
+  host_buffers = {host_buffer_type_functions(), &handle, this};
   handle = {device_functions(), nullptr, this};
 }
 
@@ -109,6 +110,10 @@ device::~device() {
     entry.with.reset();
     if (entry.driver != nullptr) entry.driver->end_threads();  // before this code is unmapped
   }
+}
+
+std::uint64_t device::generation() const noexcept {
+  return catalog_.generation();
 }
 
 bool device::has_products() {

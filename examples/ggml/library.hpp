@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/serving/state_source.hpp>
 
+#include "device_api.hpp"
 #include "ggml-backend-impl.h"
 
 namespace switchyard_ggml {
@@ -44,7 +46,12 @@ class device {
   /// Whether a node is computed here.
   [[nodiscard]] bool supports(const ggml_tensor* node);
 
+  /// Of the catalog: how often other kernels may have come to serve.
+  [[nodiscard]] std::uint64_t generation() const noexcept;
+  [[nodiscard]] const device_api& api() const noexcept { return api_; }
+
   ggml_backend_buffer_type buffers{};
+  ggml_backend_buffer_type host_buffers{};  ///< of a GPU: in pinned memory
   ggml_backend_device handle{};
 
  private:
@@ -55,6 +62,7 @@ class device {
 
   switchyard::catalog& catalog_;
   switchyard::device target_;
+  device_api api_;
   std::string name_;
   std::mutex mutex_;
   std::map<int, threaded> by_threads_;  // guarded by mutex_
@@ -67,9 +75,10 @@ class device {
 /// The devices, the CPU last.
 [[nodiscard]] const std::vector<std::unique_ptr<device>>& devices();
 
-/// In device.cpp and backend.cpp: the functions that ggml calls.
+/// In device.cpp, buffers.cpp, host_buffers.cpp and backend.cpp: the functions that ggml calls.
 [[nodiscard]] const ggml_backend_device_i& device_functions();
 [[nodiscard]] const ggml_backend_buffer_type_i& buffer_type_functions();
+[[nodiscard]] const ggml_backend_buffer_type_i& host_buffer_type_functions();
 [[nodiscard]] ggml_backend_buffer_t wrap_host_memory(device& of, void* address, std::size_t bytes);
 [[nodiscard]] ggml_backend_t make_backend(device& of);
 void set_threads(ggml_backend_t backend, int threads);

@@ -13,7 +13,9 @@ namespace sy = switchyard;
 
 device_memory::device_memory(std::shared_ptr<sy::device_driver> driver, std::size_t bytes)
     : driver_{std::move(driver)}, bytes_{bytes}, address_{driver_->allocate(bytes, {})} {
-  if (address_ != nullptr) return;
+  // Allocated in the order of the default stream, which a backend's own stream does not wait for.
+  if (address_ != nullptr && driver_->synchronize({}) == 0) return;
+  driver_->release(address_, {});
   throw sy::driver_error{sy::error_code::out_of_memory,
                          driver_->properties().name + " has no " + std::to_string(bytes) + " bytes left"};
 }

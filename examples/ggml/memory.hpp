@@ -10,7 +10,7 @@
 
 namespace switchyard_ggml {
 
-/// Freed with the object, in the order of the default stream.
+/// Freed with the object, in the order of the default stream; no other stream may use it then.
 class device_memory {
  public:
   /// Throws driver_error out_of_memory.

@@ -33,7 +33,13 @@ class served_operator {
  public:
   served_operator(switchyard::catalog& catalog, const switchyard::device& device) : calls_{catalog, device} {}
 
-  void run(switchyard::stream on, const typename Operator::arguments& call) { calls_(on, call); }
+  void run(switchyard::stream on, const typename Operator::arguments& call, switchyard::workspace given) {
+    calls_(on, call, given);
+  }
+  /// Loads what the call needs.
+  [[nodiscard]] std::size_t workspace_bytes(switchyard::stream on, const typename Operator::arguments& call) {
+    return calls_.workspace_bytes(on, call);
+  }
 
   /// Whether a call is legal and a variant serves it. Problems that were asked about before cost a look-up.
   [[nodiscard]] bool serves(const typename Operator::arguments& call) {
