@@ -26,6 +26,14 @@ bool calls::make(const typename Operator::arguments& call) {
   return true;
 }
 
+template <class Operator>
+bool calls::serves(const typename Operator::arguments& call) {
+  return with_.of<Operator>().serves(call);
+}
+
+template bool calls::serves<ops::matmul_quantized>(const ops::matmul_quantized::arguments&);
+template bool calls::serves<few_queries>(const few_queries::arguments&);
+
 template bool calls::make<ops::matmul_quantized>(const ops::matmul_quantized::arguments&);
 template bool calls::make<ops::embedding>(const ops::embedding::arguments&);
 template bool calls::make<ops::rms_norm>(const ops::rms_norm::arguments&);
@@ -38,5 +46,7 @@ template bool calls::make<elements>(const elements::arguments&);
 template bool calls::make<set_rows>(const set_rows::arguments&);
 template bool calls::make<rope_table>(const rope_table::arguments&);
 template bool calls::make<unpack_rows>(const unpack_rows::arguments&);
+template bool calls::make<few_queries>(const few_queries::arguments&);
+template bool calls::make<expert_products>(const expert_products::arguments&);
 
 }  // namespace switchyard_ggml

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/devices/stream.hpp>
 
 #include "ggml.h"
@@ -33,9 +34,13 @@ class calls {
  public:
   /// Asks only: nothing is computed, and tensors need no memory yet.
   explicit calls(operators& with) : with_{with} {}
-  /// Computes, in stream order. `lasting` is for what later nodes of the graph read, `passing` for one node.
-  calls(operators& with, switchyard::stream on, arena& lasting, arena& passing)
-      : with_{with}, stream_{on}, lasting_{&lasting}, passing_{&passing} {}
+  /// Computes, in stream order, with a graph's memory.
+  calls(operators& with, switchyard::stream on, graph_memory& memory)
+      : with_{with},
+        stream_{on},
+        lasting_{&memory.lasting},
+        passing_{&memory.passing},
+        rounding_{&memory.rounding} {}
 
   [[nodiscard]] bool is_asking() const noexcept { return passing_ == nullptr; }
 
@@ -46,6 +51,10 @@ class calls {
   /// cannot be computed. Defined in calls.cpp, for the operators of operators.hpp.
   template <class Operator>
   [[nodiscard]] bool make(const typename Operator::arguments& call);
+
+  /// Whether a call would be made.
+  template <class Operator>
+  [[nodiscard]] bool serves(const typename Operator::arguments& call);
 
   /// Where a tensor's elements are. One that has no memory yet is taken to be aligned as buffers are.
   [[nodiscard]] void* address(const ggml_tensor* of) const noexcept {
@@ -58,6 +67,19 @@ class calls {
   /// Memory until the end of the graph.
   [[nodiscard]] void* kept(std::int64_t bytes) { return take(lasting_, bytes); }
   [[nodiscard]] rope_tables& tables() noexcept { return tables_; }
+
+  /// A tensor in another type, if it is what was rounded last: several nodes read the same activations.
+  [[nodiscard]] void* rounded(const ggml_tensor* of, switchyard::dtype type) const noexcept {
+    return of == rounded_of_ && type == rounded_type_ ? rounded_ : nullptr;
+  }
+  /// Memory to round a tensor into, until the next one is.
+  [[nodiscard]] void* rounding(const ggml_tensor* of, switchyard::dtype type, std::int64_t bytes) {
+    if (rounding_ != nullptr) rounding_->reset();
+    rounded_ = take(rounding_, bytes);
+    rounded_of_ = is_asking() ? nullptr : of;
+    rounded_type_ = type;
+    return rounded_;
+  }
 
   void end_node() noexcept { passing_->reset(); }
 
@@ -73,7 +95,11 @@ class calls {
   switchyard::stream stream_{};
   arena* lasting_ = nullptr;
   arena* passing_ = nullptr;
+  arena* rounding_ = nullptr;
   rope_tables tables_;
+  const ggml_tensor* rounded_of_ = nullptr;
+  switchyard::dtype rounded_type_ = switchyard::unset_dtype;
+  void* rounded_ = nullptr;
 };
 
 }  // namespace switchyard_ggml

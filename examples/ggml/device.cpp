@@ -66,7 +66,7 @@ void get_properties(ggml_backend_dev_t handle, ggml_backend_dev_props* out) {
   out->caps.host_buffer = of(handle).api().has_host_memory();
   out->caps.buffer_from_host_ptr = is_host;
   out->caps.events = of(handle).api().has_events();
-  out->caps.mmap_support = is_host;
+  out->caps.mmap_support = true;
 }
 
 ggml_backend_t init_backend(ggml_backend_dev_t handle, const char* /*parameters*/) {

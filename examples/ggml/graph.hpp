@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
-#include <switchyard/devices/driver.hpp>
 #include <switchyard/devices/stream.hpp>
 
 #include "ggml-backend.h"
@@ -17,14 +15,6 @@ struct ggml_cgraph;
 namespace switchyard_ggml {
 
 class operators;
-
-/// Temporary memory of one backend, which computes one graph at a time.
-struct graph_memory {
-  explicit graph_memory(const std::shared_ptr<switchyard::device_driver>& driver)
-      : lasting{driver}, passing{driver} {}
-  arena lasting;
-  arena passing;
-};
 
 /// Where a backend computes.
 struct graph_place {

@@ -45,4 +45,14 @@ class arena {
   std::size_t used_ = 0;   // of that chunk
 };
 
+/// Temporary memory of one backend, which computes one graph at a time. It keeps what it has, so that a graph
+/// that is computed again gets the same addresses.
+struct graph_memory {
+  explicit graph_memory(const std::shared_ptr<switchyard::device_driver>& driver)
+      : lasting{driver}, passing{driver}, rounding{driver} {}
+  arena lasting;   ///< what later nodes of the graph read
+  arena passing;   ///< of one node
+  arena rounding;  ///< activations in another type, until others are
+};
+
 }  // namespace switchyard_ggml

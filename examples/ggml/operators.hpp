@@ -21,6 +21,8 @@
 #include <switchyard/operators/softmax.hpp>
 
 #include "kernels/elements.hpp"
+#include "kernels/expert_products.hpp"
+#include "kernels/few_queries.hpp"
 #include "kernels/rope_table.hpp"
 #include "kernels/set_rows.hpp"
 #include "kernels/unpack_rows.hpp"
@@ -80,7 +82,9 @@ class operators {
              make<elements>(catalog, device),
              make<set_rows>(catalog, device),
              make<rope_table>(catalog, device),
-             make<unpack_rows>(catalog, device)},
+             make<unpack_rows>(catalog, device),
+             make<few_queries>(catalog, device),
+             make<expert_products>(catalog, device)},
         is_host_{device.properties().backend == "host"} {}
 
   [[nodiscard]] bool is_host() const noexcept { return is_host_; }
@@ -107,7 +111,7 @@ class operators {
                    switchyard::operators::rms_norm, switchyard::operators::layer_norm,
                    switchyard::operators::rotary, switchyard::operators::attention_forward,
                    switchyard::operators::softmax, switchyard::operators::gated_activation, elements,
-                   set_rows, rope_table, unpack_rows>
+                   set_rows, rope_table, unpack_rows, few_queries, expert_products>
       all_;
   bool is_host_;
 };

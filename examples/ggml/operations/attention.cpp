@@ -5,6 +5,7 @@
 
 #include <switchyard/operators/attention_forward.hpp>
 
+#include "../kernels/few_queries.hpp"
 #include "../kernels/unpack_rows.hpp"
 #include "../operations.hpp"
 #include "elements_call.hpp"
@@ -28,19 +29,6 @@ namespace {
 
 [[nodiscard]] bool is_element_aligned(const ggml_tensor* of) {
   return element_strides(of).has_value();
-}
-
-[[nodiscard]] std::int64_t bytes_of(const element_view& of) {
-  return of.extent[0] * of.extent[1] * of.extent[2] * of.extent[3] * sy::size_of(of.type);
-}
-
-/// `of` in another type, in memory until the next node.
-[[nodiscard]] std::optional<element_view> converted(calls& with, const element_view& of, sy::dtype type) {
-  if (of.type == type) return of;
-  element_view out = dense_view(nullptr, type, of);
-  out.data = with.scratch(bytes_of(out));
-  if (!with.make<elements>(element_call(element_function::copy, of, nullptr, out))) return std::nullopt;
-  return out;
 }
 
 /// Keys or values as they are, or those of a quantised cache in f16; none where they are neither.
@@ -85,6 +73,46 @@ namespace {
   return out;
 }
 
+/// The call of few queries; none where the node has other types. Keys and values may have been unpacked.
+[[nodiscard]] std::optional<few_queries::arguments> few_queries_call(const calls& with,
+                                                                     const ggml_tensor* node,
+                                                                     const element_view& keys,
+                                                                     const element_view& values) {
+  constexpr std::int64_t most_tokens = 32;
+  const ggml_tensor* const q = node->src[0];
+  const ggml_tensor* const mask = node->src[3];
+  const ggml_tensor* const sinks = node->src[4];
+  if (with.is_host() || q->ne[1] > most_tokens || q->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32)
+    return std::nullopt;
+  if (keys.extent[0] != values.extent[0] || !ggml_is_contiguous(node)) return std::nullopt;
+  if (mask != nullptr && mask->type != GGML_TYPE_F16) return std::nullopt;
+  few_queries::arguments call;
+  call.q = static_cast<const float*>(with.address(q));
+  call.k = keys.data;
+  call.v = values.data;
+  call.mask = mask != nullptr ? with.address(mask) : nullptr;
+  call.sinks = sinks != nullptr ? static_cast<const float*>(with.address(sinks)) : nullptr;
+  call.out = static_cast<float*>(with.address(node));
+  call.batch = q->ne[3];
+  call.heads = q->ne[2];
+  call.tokens = q->ne[1];
+  call.heads_kv = keys.extent[2];
+  call.keys = keys.extent[1];
+  call.head_dim = q->ne[0];
+  for (int d = 0; d < 3; ++d) {
+    call.q_stride[d] = static_cast<std::int64_t>(q->nb[d + 1]);
+    call.k_stride[d] = keys.stride[d + 1];
+    call.v_stride[d] = values.stride[d + 1];
+    if (mask != nullptr && (d == 0 || mask->ne[d + 1] > 1))
+      call.mask_stride[d] = static_cast<std::int64_t>(mask->nb[d + 1]);
+  }
+  call.scale = parameter<float>(node, 0);
+  call.max_bias = parameter<float>(node, 1);
+  call.soft_cap = parameter<float>(node, 2);
+  call.kv_dtype = keys.type;
+  return call;
+}
+
 }  // namespace
 
 /// In the type of keys and values, which is f16 where they are quantised: queries and results are converted
@@ -106,6 +134,8 @@ bool make_attention(calls& with, const ggml_tensor* node) {
   const auto keys = unpacked(with, k);
   const auto values = keys ? unpacked(with, v) : std::nullopt;
   if (!values || keys->type != values->type) return false;
+  if (const auto few = few_queries_call(with, node, *keys, *values); few && with.serves<few_queries>(*few))
+    return with.make<few_queries>(*few);
   const sy::dtype type = keys->type;
   const auto queries = converted(with, view_of(with, q), type);
   if (!queries) return false;

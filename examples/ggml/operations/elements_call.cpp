@@ -52,4 +52,26 @@ elements::arguments element_call(element_function function, const element_view& 
   return call;
 }
 
+std::int64_t bytes_of(const element_view& of) {
+  return of.extent[0] * of.extent[1] * of.extent[2] * of.extent[3] * sy::size_of(of.type);
+}
+
+std::optional<element_view> converted(calls& with, const element_view& of, sy::dtype type) {
+  if (of.type == type) return of;
+  element_view out = dense_view(nullptr, type, of);
+  out.data = with.scratch(bytes_of(out));
+  if (!with.make<elements>(element_call(element_function::copy, of, nullptr, out))) return std::nullopt;
+  return out;
+}
+
+std::optional<element_view> rounded(calls& with, const ggml_tensor* of, sy::dtype type) {
+  const element_view from = view_of(with, of);
+  if (from.type == type) return from;
+  element_view out = dense_view(with.rounded(of, type), type, from);
+  if (out.data != nullptr) return out;
+  out.data = with.rounding(of, type, bytes_of(out));
+  if (!with.make<elements>(element_call(element_function::copy, from, nullptr, out))) return std::nullopt;
+  return out;
+}
+
 }  // namespace switchyard_ggml

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "../calls.hpp"
 #include "../kernels/elements.hpp"
@@ -28,5 +29,14 @@ struct element_view {
 [[nodiscard]] elements::arguments element_call(element_function function, const element_view& a,
                                                const element_view* b, const element_view& out, float p = 0,
                                                float q = 0);
+
+[[nodiscard]] std::int64_t bytes_of(const element_view& of);
+
+/// `of` in another type, in memory until the next node; none where that is not served.
+[[nodiscard]] std::optional<element_view> converted(calls& with, const element_view& of,
+                                                    switchyard::dtype type);
+
+/// A tensor in another type, which the nodes that follow may share.
+[[nodiscard]] std::optional<element_view> rounded(calls& with, const ggml_tensor* of, switchyard::dtype type);
 
 }  // namespace switchyard_ggml

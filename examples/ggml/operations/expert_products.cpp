@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include "../kernels/expert_products.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +17,7 @@ namespace switchyard_ggml {
 
 namespace sy = switchyard;
 using sy::operators::matmul_quantized;
+using sy::operators::weight_format;
 using sy::operators::weight_matrix;
 
 namespace {
@@ -87,19 +90,46 @@ struct routed_row {
   return true;
 }
 
+/// One call, which reads the ids on the device.
+[[nodiscard]] bool make_on_device(calls& with, const ggml_tensor* node, weight_format format) {
+  const ggml_tensor* const w = node->src[0];
+  const ggml_tensor* const x = node->src[1];
+  const ggml_tensor* const ids = node->src[2];
+  if (x->type != GGML_TYPE_F32 || (x->ne[1] != 1 && x->ne[1] != ids->ne[0])) return false;
+  expert_products::arguments call;
+  call.x = static_cast<const float*>(with.address(x));
+  call.w = with.address(w);
+  call.ids = static_cast<const std::int32_t*>(with.address(ids));
+  call.out = static_cast<float*>(with.address(node));
+  call.tokens = ids->ne[1];
+  call.slots = ids->ne[0];
+  call.experts = w->ne[2];
+  call.in_features = w->ne[0];
+  call.out_features = w->ne[1];
+  for (int d = 0; d < 2; ++d) {
+    call.x_stride[d] = static_cast<std::int64_t>(x->nb[d + 1]);
+    call.ids_stride[d] = static_cast<std::int64_t>(ids->nb[d]);
+    call.out_stride[d] = static_cast<std::int64_t>(node->nb[d + 1]);
+    call.w_stride[d] = static_cast<std::int64_t>(w->nb[d + 1]);
+  }
+  if (x->ne[1] == 1) call.x_stride[0] = 0;  // the slots share a row
+  call.weights = format;
+  return with.make<expert_products>(call);
+}
+
 }  // namespace
 
-/// A call for each expert that a token is routed to. The ids are read here, which only the CPU allows: its
-/// launches have ended when they return.
+/// On a GPU one call. On the CPU a call for each expert that a token is routed to: the ids are read here,
+/// which only the CPU allows, whose launches have ended when they return.
 bool make_expert_products(calls& with, const ggml_tensor* node) {
   const ggml_tensor* const w = node->src[0];
   const ggml_tensor* const x = node->src[1];
   const ggml_tensor* const ids = node->src[2];
   const auto format = format_of(w);
   const auto type = dtype_of(x);
-  if (!with.is_host() || !format || !type || ids->type != GGML_TYPE_I32 || node->type != GGML_TYPE_F32)
-    return false;
+  if (!format || !type || ids->type != GGML_TYPE_I32 || node->type != GGML_TYPE_F32) return false;
   if (w->nb[0] != ggml_type_size(w->type) || !element_strides(x) || !element_strides(node)) return false;
+  if (!with.is_host()) return make_on_device(with, node, *format);
   weight_matrix matrix{with.address(w), *format, w->ne[1], w->ne[0], static_cast<std::int64_t>(w->nb[1])};
   if (with.is_asking()) {
     const routed_row any{static_cast<const std::byte*>(with.address(x)),
