@@ -55,15 +55,15 @@ std::list<graph_replays::known>::iterator graph_replays::find(const ggml_cgraph*
   return known_.end();
 }
 
-graph_replays::outcome graph_replays::run_plainly(const work& work) {
+graph_replays::outcome graph_replays::run_plainly(const work& launches) {
   ++totals_.plain;
-  return work(false);
+  return launches(false);
 }
 
-void graph_replays::capture(known& of, const work& work) {
+void graph_replays::capture(known& of, const work& launches) {
   of.is_refused = true;
   if (driver_->begin_graph(on_) != 0) return;
-  const outcome recorded = work(true);
+  const outcome recorded = launches(true);
   const bool is_ended = driver_->end_graph(on_, of.graph) == 0;
   if (recorded == outcome::done && is_ended) {
     ++totals_.captures;
@@ -74,17 +74,18 @@ void graph_replays::capture(known& of, const work& work) {
   of.is_refused = recorded != outcome::unloaded;
 }
 
-graph_replays::outcome graph_replays::run(const ggml_cgraph* of, std::uint64_t generation, const work& work) {
-  if (!is_enabled_) return run_plainly(work);
+graph_replays::outcome graph_replays::run(const ggml_cgraph* of, std::uint64_t generation,
+                                          const work& launches) {
+  if (!is_enabled_) return run_plainly(launches);
   const auto found = find(of, generation);
-  if (found == known_.end() || found->is_refused) return run_plainly(work);
-  if (found->graph == nullptr) capture(*found, work);
-  if (found->graph == nullptr) return run_plainly(work);
+  if (found == known_.end() || found->is_refused) return run_plainly(launches);
+  if (found->graph == nullptr) capture(*found, launches);
+  if (found->graph == nullptr) return run_plainly(launches);
   ++totals_.replays;
   if (driver_->launch_graph(found->graph, on_) == 0) return outcome::done;
   destroy(*found);
   found->is_refused = true;
-  return run_plainly(work);
+  return run_plainly(launches);
 }
 
 }  // namespace switchyard_ggml

@@ -40,8 +40,8 @@ class graph_replays {
   graph_replays& operator=(const graph_replays&) = delete;
   ~graph_replays() { clear(); }
 
-  /// Runs `work`, or replays what was recorded of it. `generation` is the catalog's.
-  [[nodiscard]] outcome run(const ggml_cgraph* of, std::uint64_t generation, const work& work);
+  /// Runs `launches`, or replays what was recorded of it. `generation` is the catalog's.
+  [[nodiscard]] outcome run(const ggml_cgraph* of, std::uint64_t generation, const work& launches);
 
   /// Forgets all graphs, once they have ended.
   void clear();
@@ -63,9 +63,9 @@ class graph_replays {
   };
 
   [[nodiscard]] std::list<known>::iterator find(const ggml_cgraph* of, std::uint64_t generation);
-  [[nodiscard]] outcome run_plainly(const work& work);
+  [[nodiscard]] outcome run_plainly(const work& launches);
   /// Sets the graph, unless it cannot be recorded.
-  void capture(known& of, const work& work);
+  void capture(known& of, const work& launches);
   void destroy(known& of);
 
   std::shared_ptr<switchyard::device_driver> driver_;
