@@ -90,6 +90,8 @@ ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, std::size_t byte
     GGML_LOG_ERROR("switchyard: %s has no %zu bytes left\n", of(type).name().c_str(), bytes);
     return nullptr;
   }
+  // Allocated in the order of the default stream, which a backend's own stream does not wait for.
+  static_cast<void>(of(type).driver()->synchronize({}));
   return make_buffer(of(type), address, bytes, true);
 }
 std::size_t get_alignment(ggml_backend_buffer_type_t /*type*/) {

@@ -84,7 +84,9 @@ namespace {
   const ggml_tensor* const sinks = node->src[4];
   if (with.is_host() || q->ne[1] > most_tokens || q->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32)
     return std::nullopt;
-  if (keys.extent[0] != values.extent[0] || !ggml_is_contiguous(node)) return std::nullopt;
+  if (keys.extent[0] != values.extent[0] || keys.extent[2] != values.extent[2] ||
+      keys.extent[3] != q->ne[3] || values.extent[3] != q->ne[3] || !ggml_is_contiguous(node))
+    return std::nullopt;
   if (mask != nullptr && mask->type != GGML_TYPE_F16) return std::nullopt;
   few_queries::arguments call;
   call.q = static_cast<const float*>(with.address(q));
