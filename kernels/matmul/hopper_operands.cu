@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// Operands of hopper_gemm.cu from rows of any format of gpu/weight_blocks.hpp: f16 or bf16, a block for each
+// row.
+//
+// A row is multiplied with a power of two that brings its largest element to [2^14, 2^15), so that f16
+// neither overflows nor loses what is up to 2^28 times smaller. The results of the product are multiplied
+// with its inverse.
+//
+// With two addends a row is kept to twice the bits, as the sum of two numbers: first the rounded row, then,
+// from a multiple of 64 elements on, what rounding took away, rounded in turn. Elements up to those multiples
+// are 0.
+#include "../gpu/weight_blocks.hpp"
+
+namespace sy::operands {
+
+inline constexpr int threads = 256;
+inline constexpr int kept = 4;  ///< eights of a row that a thread reads once
+
+/// One matrix and its operands; w_rows of the one follow x_rows of the other in the grid.
+struct matrix {
+  const u8* from;
+  i64 row_bytes;
+  char* to;       ///< [rows, addends, elements of a row]
+  float* scales;  ///< of the results
+};
+struct arguments {
+  matrix x, w;
+  i64 x_rows;
+  i64 in_features;
+};
+
+template <class T>
+__device__ __forceinline__ float round_to(float value) {
+  const u32 word = ptx::pack<T>(value, 0.0F);
+  return ptx::unpack<T>(word).x;
+}
+
+template <class T>
+__device__ __forceinline__ uint4 packed(const float (&v)[8]) {
+  return make_uint4(ptx::pack<T>(v[0], v[1]), ptx::pack<T>(v[2], v[3]), ptx::pack<T>(v[4], v[5]),
+                    ptx::pack<T>(v[6], v[7]));
+}
+
+/// The largest |value| of a block's threads; NaNs are passed over.
+__device__ __forceinline__ float largest_of_block(float most) {
+  __shared__ float of_warps[threads / 32];
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(0xFFFFFFFFU, most, lanes));
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = most;
+  __syncthreads();
+#pragma unroll
+  for (int warp = 0; warp < threads / 32; ++warp) most = fmaxf(most, of_warps[warp]);
+  return most;
+}
+
+template <class T, weight_format Format, int Align, int Addends>
+__device__ __forceinline__ void make_row(const matrix& of, i64 row, i64 elements) {
+  const u8* const from = of.from + row * of.row_bytes;
+  const u32 eights = static_cast<u32>(elements / 8);
+  const i64 pitch = Addends == 1 ? elements : (elements + 63) / 64 * 64;
+  uint4* const to = reinterpret_cast<uint4*>(of.to) + row * Addends * (pitch / 8);
+  eight_weights<Format, Align> read[kept];
+#pragma unroll
+  for (int i = 0; i < kept; ++i) {
+    const u32 eight = i * threads + threadIdx.x;
+    if (eight < eights) read[i].load(from, eight, 8);
+  }
+  float most = 0.0F;
+  const auto look = [&](const eight_weights<Format, Align>& at) {
+    float values[8];
+    at.get(values);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) most = fmaxf(most, fabsf(values[e]));
+  };
+#pragma unroll
+  for (int i = 0; i < kept; ++i)
+    if (i * threads + threadIdx.x < eights) look(read[i]);
+  for (u32 eight = kept * threads + threadIdx.x; eight < eights; eight += threads) {
+    eight_weights<Format, Align> more;
+    more.load(from, eight, 8);
+    look(more);
+  }
+  most = largest_of_block(most);
+  // 2^(14 - exponent of the largest), between 2^-114 and 2^126
+  const int exponent = static_cast<int>(__float_as_uint(most) >> 23U);
+  const int shift = most == 0.0F ? 0 : min(141 - exponent, 126);
+  const float scale = __uint_as_float(static_cast<u32>(shift + 127) << 23U);
+  if (threadIdx.x == 0) of.scales[row] = __uint_as_float(static_cast<u32>(127 - shift) << 23U);
+  const auto write = [&](const eight_weights<Format, Align>& at, u32 eight) {
+    float values[8];
+    at.get(values);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) values[e] *= scale;
+    to[eight] = packed<T>(values);
+    if constexpr (Addends == 2) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) values[e] -= round_to<T>(values[e]);
+      to[pitch / 8 + eight] = packed<T>(values);
+    }
+  };
+#pragma unroll
+  for (int i = 0; i < kept; ++i)
+    if (i * threads + threadIdx.x < eights) write(read[i], i * threads + threadIdx.x);
+  for (u32 eight = kept * threads + threadIdx.x; eight < eights; eight += threads) {
+    eight_weights<Format, Align> more;
+    more.load(from, eight, 8);
+    write(more, eight);
+  }
+  if constexpr (Addends == 2) {
+    const u32 eight = eights + threadIdx.x;
+    if (eight < pitch / 8) {
+      to[eight] = make_uint4(0, 0, 0, 0);
+      to[pitch / 8 + eight] = make_uint4(0, 0, 0, 0);
+    }
+  }
+}
+
+template <class T, weight_format X, int XAddends, weight_format W, int WAddends, int Align>
+__device__ __forceinline__ void make(const arguments& a) {
+  ptx::wait_for_previous_launch();
+  ptx::allow_next_launch();
+  const i64 block = blockIdx.x;
+  if (block < a.x_rows) {
+    make_row<T, X, 16, XAddends>(a.x, block, a.in_features);
+  } else {
+    make_row<T, W, Align, WAddends>(a.w, block - a.x_rows, a.in_features);
+  }
+}
+
+}  // namespace sy::operands
+
+/// Operands of x and of w, in so many addends.
+#define HOPPER_OPERANDS(NAME, T, X, X_ADDENDS, W, W_ADDENDS, ALIGN)                                    \
+  extern "C" __global__ void __launch_bounds__(sy::operands::threads)                                  \
+      NAME(const __grid_constant__ sy::operands::arguments a) {                                        \
+    sy::operands::make<T, sy::weight_format::X, X_ADDENDS, sy::weight_format::W, W_ADDENDS, ALIGN>(a); \
+  }
