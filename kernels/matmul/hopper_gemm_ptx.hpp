@@ -27,11 +27,27 @@ __device__ __forceinline__ void copy_box_to(unsigned short blocks, u32 to, const
       : "memory");
 }
 
-/// A box out of shared memory to a tensor of three dimensions; part of the thread's current bulk group. What
+/// As copy_bytes, to all blocks that `blocks` has a bit for.
+__device__ __forceinline__ void copy_bytes_to(unsigned short blocks, u32 to, const void* from, u32 bytes,
+                                              u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+      " [%0], [%1], %2, [%3], %4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "h"(blocks)
+      : "memory");
+}
+
+/// Bytes out of shared memory, a multiple of 16; part of the thread's current bulk group.
+__device__ __forceinline__ void store_bytes(void* to, u32 from, u32 bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
+
+/// A box out of shared memory to a tensor of two dimensions; part of the thread's current bulk group. What
 /// lies outside of the tensor is not written.
-__device__ __forceinline__ void store_box(const tensor_map& map, u32 from, i32 x, i32 y, i32 z) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map),
-               "r"(from), "r"(x), "r"(y), "r"(z)
+__device__ __forceinline__ void store_box(const tensor_map& map, u32 from, i32 x, i32 y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
+               "r"(from), "r"(x), "r"(y)
                : "memory");
 }
 
@@ -45,7 +61,7 @@ __device__ __forceinline__ void arrive_at(u32 barrier, u32 rank) {
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }
@@ -60,6 +76,12 @@ __device__ __forceinline__ void cluster_sync() {
 
 __device__ __forceinline__ void store_pair(u32 to, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(first), "f"(second) : "memory");
+}
+
+__device__ __forceinline__ void store_words(u32 to, const u32 (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
+               : "memory");
 }
 
 }  // namespace hopper

@@ -6,19 +6,21 @@ namespace hopper::gemm {
 
 using sy::ptx::pack;
 
-/// Adds the sums of all splits: [splits, rows, pitch] in f32. A thread has four outputs.
-__device__ __forceinline__ void add_splits(const float* partial, const float* bias, char* out, long long rows,
+/// Adds the sums of all splits: [splits, panels of 32 outputs, rows], with the 128-byte swizzle. A thread has
+/// four outputs.
+__device__ __forceinline__ void add_splits(const char* partial, const float* bias, char* out, long long rows,
                                            long long out_features, long long out_stride_row, int splits,
                                            int out_dtype) {
   sy::ptx::wait_for_previous_launch();
   sy::ptx::allow_next_launch();
-  const long long pitch = (out_features + 3) / 4 * 4;
   const long long column = 4 * (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x);
   const long long row = blockIdx.y;
   if (column >= out_features) return;
-  float4 sum = *reinterpret_cast<const float4*>(partial + row * pitch + column);
+  const long long panels = (out_features + 31) / 32;
+  const char* const first = partial + (column / 32 * rows + row) * 128 + ((column / 4 % 8) ^ (row % 8)) * 16;
+  float4 sum = *reinterpret_cast<const float4*>(first);
   for (int split = 1; split < splits; ++split) {
-    const float4 more = *reinterpret_cast<const float4*>(partial + (split * rows + row) * pitch + column);
+    const float4 more = *reinterpret_cast<const float4*>(first + split * panels * rows * 128);
     sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
   }
   float v[4]{sum.x, sum.y, sum.z, sum.w};
@@ -59,7 +61,7 @@ __device__ __forceinline__ void add_splits(const float* partial, const float* bi
 
 #define HOPPER_GEMM_SUM(NAME)                                                                            \
   extern "C" __global__ void __launch_bounds__(256)                                                      \
-      NAME(const float* partial, const float* bias, char* out, long long rows, long long out_features,   \
+      NAME(const char* partial, const float* bias, char* out, long long rows, long long out_features,    \
            long long out_stride_row, int splits, int out_dtype) {                                        \
     hopper::gemm::add_splits(partial, bias, out, rows, out_features, out_stride_row, splits, out_dtype); \
   }

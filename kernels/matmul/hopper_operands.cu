@@ -3,12 +3,12 @@
 // row.
 //
 // A row is multiplied with a power of two that brings its largest element to [2^14, 2^15), so that f16
-// neither overflows nor loses what is up to 2^28 times smaller. The results of the product are multiplied
-// with its inverse.
+// neither overflows nor loses bits of what is up to 2^28 times smaller. The results of the product are
+// multiplied with its inverse. With two addends a row is kept to twice the bits: the rounded row, and what
+// rounding took away, rounded.
 //
-// With two addends a row is kept to twice the bits, as the sum of two numbers: first the rounded row, then,
-// from a multiple of 64 elements on, what rounding took away, rounded in turn. Elements up to those multiples
-// are 0.
+// Operands lie as the product reads them: [addends, panels of 64 elements, rows, 64], zeros behind a row's
+// last element, and the eights of each 128 bytes swizzled. A stage is then one piece of memory.
 #include "../gpu/weight_blocks.hpp"
 
 namespace sy::operands {
@@ -16,16 +16,16 @@ namespace sy::operands {
 inline constexpr int threads = 256;
 inline constexpr int kept = 4;  ///< eights of a row that a thread reads once
 
-/// One matrix and its operands; w_rows of the one follow x_rows of the other in the grid.
+/// A matrix and its operands.
 struct matrix {
   const u8* from;
   i64 row_bytes;
-  char* to;       ///< [rows, addends, elements of a row]
+  char* to;
   float* scales;  ///< of the results
+  i64 rows;
 };
 struct arguments {
-  matrix x, w;
-  i64 x_rows;
+  matrix x, w;  ///< rows of w follow those of x in the grid; either may have none
   i64 in_features;
 };
 
@@ -57,8 +57,11 @@ template <class T, weight_format Format, int Align, int Addends>
 __device__ __forceinline__ void make_row(const matrix& of, i64 row, i64 elements) {
   const u8* const from = of.from + row * of.row_bytes;
   const u32 eights = static_cast<u32>(elements / 8);
-  const i64 pitch = Addends == 1 ? elements : (elements + 63) / 64 * 64;
-  uint4* const to = reinterpret_cast<uint4*>(of.to) + row * Addends * (pitch / 8);
+  const u32 panels = static_cast<u32>((elements + 63) / 64);
+  const auto place = [&](u32 eight, int addend) {
+    const u32 swizzled = (eight ^ static_cast<u32>(row)) % 8;
+    return reinterpret_cast<uint4*>(of.to) + ((eight / 8 + addend * panels) * of.rows + row) * 8 + swizzled;
+  };
   eight_weights<Format, Align> read[kept];
 #pragma unroll
   for (int i = 0; i < kept; ++i) {
@@ -91,11 +94,11 @@ __device__ __forceinline__ void make_row(const matrix& of, i64 row, i64 elements
     at.get(values);
 #pragma unroll
     for (int e = 0; e < 8; ++e) values[e] *= scale;
-    to[eight] = packed<T>(values);
+    *place(eight, 0) = packed<T>(values);
     if constexpr (Addends == 2) {
 #pragma unroll
       for (int e = 0; e < 8; ++e) values[e] -= round_to<T>(values[e]);
-      to[pitch / 8 + eight] = packed<T>(values);
+      *place(eight, 1) = packed<T>(values);
     }
   };
 #pragma unroll
@@ -106,12 +109,10 @@ __device__ __forceinline__ void make_row(const matrix& of, i64 row, i64 elements
     more.load(from, eight, 8);
     write(more, eight);
   }
-  if constexpr (Addends == 2) {
-    const u32 eight = eights + threadIdx.x;
-    if (eight < pitch / 8) {
-      to[eight] = make_uint4(0, 0, 0, 0);
-      to[pitch / 8 + eight] = make_uint4(0, 0, 0, 0);
-    }
+  if (eights + threadIdx.x < panels * 8) {
+#pragma unroll
+    for (int addend = 0; addend < Addends; ++addend)
+      *place(eights + threadIdx.x, addend) = make_uint4(0, 0, 0, 0);
   }
 }
 
@@ -120,10 +121,10 @@ __device__ __forceinline__ void make(const arguments& a) {
   ptx::wait_for_previous_launch();
   ptx::allow_next_launch();
   const i64 block = blockIdx.x;
-  if (block < a.x_rows) {
+  if (block < a.x.rows) {
     make_row<T, X, 16, XAddends>(a.x, block, a.in_features);
   } else {
-    make_row<T, W, Align, WAddends>(a.w, block - a.x_rows, a.in_features);
+    make_row<T, W, Align, WAddends>(a.w, block - a.x.rows, a.in_features);
   }
 }
 
