@@ -181,7 +181,7 @@ __device__ __forceinline__ void run_blocks(const tensor_map& x, const tensor_map
   if (group != 0 || !w_is_constant) sy::ptx::wait_for_previous_launch();
   sy::ptx::allow_next_launch();
   if (group == 0) {
-    give_registers<96>();
+    give_registers<88>();  // 128 * 88 + 256 * 208 = 384 * 168, what the block has
     weights.run(x, w_map);
   } else {
     take_registers<208>();
