@@ -50,8 +50,7 @@ struct schedule {
     const i32 height = min(a.band, tiles_m - first);
     const i32 n = within / height;
     const i32 m = first + within - n * height;
-    return {m * TileM, n * BlockN, split, static_cast<i32>(i64{a.steps} * split / a.splits),
-            static_cast<i32>(i64{a.steps} * (split + 1) / a.splits)};
+    return {m * TileM, n * BlockN, split, a.steps * split / a.splits, a.steps * (split + 1) / a.splits};
   }
 };
 

@@ -19,6 +19,9 @@ struct cursor {
 
   __device__ __forceinline__ cursor(const arguments& a, const Schedule& tiles)
       : index{static_cast<i32>(blockIdx.x)}, now{tiles.at(a, min(index, tiles.count - 1))}, step{now.begin} {}
+  /// Which product of addends, and which step of its inputs.
+  __device__ __forceinline__ i32 product(const arguments& a) const { return step / a.inputs_steps; }
+  __device__ __forceinline__ i32 within(const arguments& a) const { return step % a.inputs_steps; }
   __device__ __forceinline__ bool is_over(const Schedule& tiles) const { return index >= tiles.count; }
   __device__ __forceinline__ void advance(const arguments& a, const Schedule& tiles) {
     if (++step < now.end) return;
@@ -73,7 +76,7 @@ struct unpacker {
       // Behind the last output there is none: what is read instead is not stored.
       const i32 output =
           min(at.now.column + 128 * i + static_cast<i32>(threadIdx.x), block.a.out_features - 1);
-      to.row[i].load(w + output * w_row_bytes, at.step);
+      to.row[i].load(w + output * w_row_bytes, at.within(block.a));
     }
   }
 
@@ -82,8 +85,8 @@ struct unpacker {
                                         int to) const {
     if (at.is_over(block.tiles)) return;
     arrive_expecting(packed_full(to), packed_bytes);
-    copy_box(packed_memory(to), w_map, packed_full(to), at.step * static_cast<i32>(packed::step_bytes / 2),
-             at.now.column);
+    copy_box(packed_memory(to), w_map, packed_full(to),
+             at.within(block.a) * static_cast<i32>(packed::step_bytes / 2), at.now.column);
   }
 
   /// Of thread 0: 64 inputs of x.
@@ -93,9 +96,11 @@ struct unpacker {
     const u32 made_x = 128 * block_type::rows_in(a.rows, at.now.row, BlockM);
     arrive_expecting(full, a.x_made != nullptr ? made_x : BlockM * 128);
     if (a.x_made == nullptr) {
-      copy_box(to, x, full, at.step * depth, at.now.row);
+      copy_box(to, x, full, at.within(a) * depth, at.now.row);
     } else {
-      copy_bytes(to, a.x_made + (i64{at.step} * a.rows + at.now.row) * 128, made_x, full);
+      const i32 product = at.product(a);
+      const i64 panel = at.within(a) + (product != 0 && product == a.x_second ? a.inputs_steps : 0);
+      copy_bytes(to, a.x_made + (panel * a.rows + at.now.row) * 128, made_x, full);
     }
   }
 
@@ -142,10 +147,12 @@ struct unpacker {
       const u32 full = block.full(place.stage);
       if (threadIdx.x == 0) copy_x(x, at, to, full);
       __syncwarp();
+      const i32 step = at.within(a);
+      const bool is_remainder = a.w_second != 0 && at.product(a) == a.w_second;
 #pragma unroll
       for (int row = 0; row < rows; ++row) {
-        with.row[row].template unpack<T>(at.step, to + block_type::x_bytes + (128 * row + threadIdx.x) * 128,
-                                         threadIdx.x);
+        const u32 to_row = to + block_type::x_bytes + (128 * row + threadIdx.x) * 128;
+        with.row[row].template unpack<T>(step, {to_row, threadIdx.x, is_remainder});
       }
       fence_async_proxy();
       __syncwarp();

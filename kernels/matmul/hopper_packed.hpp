@@ -10,7 +10,7 @@ namespace hopper::gemm {
 
 using sy::weight_format;
 
-/// `unpack` writes the 64 weights of a step to row `row` of a buffer. Where `staged_bytes` is not 0, the copy
+/// `unpack` writes the 64 weights of a step to a row of a buffer. Where `staged_bytes` is not 0, the copy
 /// engine brings so many bytes of each output to shared memory, from a multiple of `step_bytes` on; otherwise
 /// threads load from global memory.
 template <weight_format Format>
@@ -23,18 +23,30 @@ __device__ __forceinline__ float high_half(u32 word) {
   return low_half(word >> 16);
 }
 
+/// Where weights go, and whether as they are rounded, or what that takes away.
+struct unpacked_row {
+  u32 to;
+  u32 row;
+  bool is_remainder;
+};
+
 /// Stores eight weights: scale * (byte - zero) + offset, of two words.
 template <class T>
-__device__ __forceinline__ void store_eight(u32 to, u32 eight, u32 row, u32 first, u32 second, float zero,
-                                            float scale, float offset) {
+__device__ __forceinline__ void store_eight(const unpacked_row& at, u32 eight, u32 first, u32 second,
+                                            float zero, float scale, float offset) {
   u32 words[4];
 #pragma unroll
   for (int pair = 0; pair < 4; ++pair) {
     const u32 from = pair < 2 ? first : second;
-    words[pair] = pack<T>(fmaf(sy::byte_less(from, pair % 2 * 2, zero), scale, offset),
-                          fmaf(sy::byte_less(from, pair % 2 * 2 + 1, zero), scale, offset));
+    const float low = fmaf(sy::byte_less(from, pair % 2 * 2, zero), scale, offset);
+    const float high = fmaf(sy::byte_less(from, pair % 2 * 2 + 1, zero), scale, offset);
+    words[pair] = pack<T>(low, high);
+    if (at.is_remainder) {
+      const float2 rounded = unpack<T>(words[pair]);
+      words[pair] = pack<T>(low - rounded.x, high - rounded.y);
+    }
   }
-  store_words(to + ((eight ^ (row % 8)) << 4), words);
+  store_words(at.to + ((eight ^ (at.row % 8)) << 4), words);
 }
 
 /// Four words in shared memory.
@@ -76,21 +88,21 @@ struct staged_pair {
 template <>
 struct packed_depth<weight_format::q8_0> : staged_pair<34> {
   template <class T>
-  __device__ __forceinline__ void unpack(i32, u32 to, u32 row) const {
-    unpack_block<T, 0>(to, row);
-    unpack_block<T, 1>(to, row);
+  __device__ __forceinline__ void unpack(i32, const unpacked_row& to) const {
+    unpack_block<T, 0>(to);
+    unpack_block<T, 1>(to);
   }
 
  private:
   template <class T, int Block>
-  __device__ __forceinline__ void unpack_block(u32 to, u32 row) const {
+  __device__ __forceinline__ void unpack_block(const unpacked_row& to) const {
     constexpr int begin = 34 * Block;
     const float scale = low_half(at<begin>());
     const u32 words[8]{at<begin + 2>(),  at<begin + 6>(),  at<begin + 10>(), at<begin + 14>(),
                        at<begin + 18>(), at<begin + 22>(), at<begin + 26>(), at<begin + 30>()};
 #pragma unroll
     for (int eight = 0; eight < 4; ++eight) {
-      store_eight<T>(to, 4 * Block + eight, row, words[2 * eight] ^ 0x80808080U,
+      store_eight<T>(to, 4 * Block + eight, words[2 * eight] ^ 0x80808080U,
                      words[2 * eight + 1] ^ 0x80808080U, 128.0F, scale, 0.0F);
     }
   }
@@ -100,14 +112,14 @@ struct packed_depth<weight_format::q8_0> : staged_pair<34> {
 template <class Format, int BlockBytes, int Factors>
 struct staged_nibbles : staged_pair<BlockBytes> {
   template <class T>
-  __device__ __forceinline__ void unpack(i32, u32 to, u32 row) const {
-    unpack_block<T, 0>(to, row);
-    unpack_block<T, 1>(to, row);
+  __device__ __forceinline__ void unpack(i32, const unpacked_row& to) const {
+    unpack_block<T, 0>(to);
+    unpack_block<T, 1>(to);
   }
 
  private:
   template <class T, int Block>
-  __device__ __forceinline__ void unpack_block(u32 to, u32 row) const {
+  __device__ __forceinline__ void unpack_block(const unpacked_row& to) const {
     constexpr int begin = BlockBytes * Block;
     const u32 factors = this->template at<begin>();
     const u32 words[4]{this->template at<begin + Factors>(), this->template at<begin + Factors + 4>(),
@@ -115,7 +127,7 @@ struct staged_nibbles : staged_pair<BlockBytes> {
 #pragma unroll
     for (int eight = 0; eight < 4; ++eight) {
       const int shift = eight / 2 * 4;
-      store_eight<T>(to, 4 * Block + eight, row, words[eight % 2 * 2] >> shift & 0x0F0F0F0FU,
+      store_eight<T>(to, 4 * Block + eight, words[eight % 2 * 2] >> shift & 0x0F0F0F0FU,
                      words[eight % 2 * 2 + 1] >> shift & 0x0F0F0F0FU, Format::zero, low_half(factors),
                      Format::has_offset ? high_half(factors) : 0.0F);
     }
@@ -151,7 +163,7 @@ struct packed_depth<weight_format::q4_k> {
   }
 
   template <class T>
-  __device__ __forceinline__ void unpack(i32 step, u32 to, u32 row) const {
+  __device__ __forceinline__ void unpack(i32 step, const unpacked_row& to) const {
     const float d = low_half(header.x);
     const float least = high_half(header.x);
 #pragma unroll
@@ -168,8 +180,7 @@ struct packed_depth<weight_format::q4_k> {
 #pragma unroll
       for (int eight = 0; eight < 4; ++eight) {
         const uint4& part = eight < 2 ? first : second;
-        store_eight<T>(to, 4 * half + eight, row,
-                       (eight % 2 == 0 ? part.x : part.z) >> (4 * half) & 0x0F0F0F0FU,
+        store_eight<T>(to, 4 * half + eight, (eight % 2 == 0 ? part.x : part.z) >> (4 * half) & 0x0F0F0F0FU,
                        (eight % 2 == 0 ? part.y : part.w) >> (4 * half) & 0x0F0F0F0FU, 0.0F, scale, offset);
       }
     }
