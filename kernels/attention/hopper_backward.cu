@@ -389,7 +389,7 @@ struct key_worker : backward_worker<Shape> {
   }
 
   __device__ __forceinline__ void take_queries(i32 steps) {
-    query_walk walk{this_tile()};
+    query_walk<Shape::back> walk{this_tile()};
     i32 first_seen;  // the first query that sees a key of this warpgroup
     walk.make_uniform();
     {
@@ -461,7 +461,14 @@ struct key_worker : backward_worker<Shape> {
     const key_tile& t = this_tile();
     const i32 row = 64 * group + 16 * warp + static_cast<i32>(lane_now() / 4);
     const i32 most = t.keys - t.begin - row;
-    if (p.dk_sum) {
+    if constexpr (Shape::back) {
+      const group_turn<Shape> turn{p, t, 4 * group + warp};
+      turn.wait();
+      turn.add(dv, p.dv_sum, 4 * group + warp);
+      turn.add(dk, p.dk_sum, 4 * group + warp);
+      turn.pass();
+      if (!turn.is_last()) return;
+    } else if (p.dk_sum) {
       add_sums(dv, p.dv_sum + t.dv);
       add_sums(dk, p.dk_sum + t.dk);
       return;

@@ -36,7 +36,7 @@ template <class Shape>
 __device__ __forceinline__ i32 turn_of(const backward_problem& p, const key_tile& t, i32 tile) {
   const i32 block = t.begin / Shape::keys;
   const i32 first = tile * Shape::queries;
-  if (p.right < 1 << 29) {
+  if (!Shape::back && p.right < 1 << 29) {
     const i32 last = min(first + Shape::queries, t.queries) - 1;
     return min(last + t.diagonal + p.right, t.keys - 1) / Shape::keys - block;
   }
@@ -58,7 +58,7 @@ __device__ __forceinline__ void add_in_turn(const backward_problem& p, backward_
     const key_tile& t = places[at_tile.stage];
     const i32 steps = t.steps;
     if (steps < 0) return;
-    query_walk walk{t};
+    query_walk<Shape::back> walk{t};
     for (i32 step = 0; step < steps; ++step) {
       const i32 turn = turn_of<Shape>(p, t, walk.at);
       wait_for_number(turns + walk.over_heads, turn);
@@ -79,5 +79,94 @@ __device__ __forceinline__ void add_in_turn(const backward_problem& p, backward_
     at_tile.advance();
   }
 }
+
+/// The same where warps add from registers: tells them that their turn has come, and passes it on once all
+/// have added. One thread.
+template <class Shape>
+__device__ __forceinline__ void call_in_turn(const backward_problem& p, backward_barriers<Shape> bars,
+                                             unsigned char* memory) {
+  const auto* const places = reinterpret_cast<const key_tile*>(memory + Shape::at_tiles);
+  i32* const turns = p.next_tile + 1;
+  ring<2> at_tile;
+  u32 phase = 0;
+  while (true) {
+    wait(bars.full_tile(at_tile.stage), at_tile.phase);
+    const key_tile& t = places[at_tile.stage];
+    const i32 steps = t.steps;
+    if (steps < 0) return;
+    query_walk<Shape::back> walk{t};
+    for (i32 step = 0; step < steps; ++step) {
+      const i32 turn = turn_of<Shape>(p, t, walk.at);
+      wait_for_number(turns + walk.over_heads, turn);
+      arrive(bars.full_sums());
+      wait(bars.empty_sums(), phase);
+      phase ^= 1;
+      publish_number(turns + walk.over_heads, turn + 1);
+      walk.advance(p.rows / Shape::queries);
+    }
+    arrive(bars.empty_tile(at_tile.stage));
+    at_tile.advance();
+  }
+}
+
+/// Blocks that have query heads of the same keys write dk and dv one after the other: the first stores sums,
+/// each adds to them, and the last rounds them. A warp has a number in memory for each tile of keys and KV
+/// head, how many have written. Earlier blocks come first, so that none waits for one that has not begun.
+template <class Shape>
+struct group_turn {
+  i32* number;
+  i64 row;  ///< of the sums: the tile's first key
+  i32 turn, turns;
+
+  /// `warp`: of all that write a tile of keys.
+  __device__ __forceinline__ group_turn(const backward_problem& p, const key_tile& t, int warp) {
+    const i32 tiles = p.rows / Shape::queries;
+    const i32 group = p.heads / p.heads_kv;
+    const i32 head = t.sums / tiles;  // counted over the batch, as KV heads below
+    const i32 head_kv = head / group;
+    turns = group / p.members;
+    turn = (head - head_kv * group) / p.members;
+    row = static_cast<i64>(head_kv) * p.rows_k + t.begin;
+    number = p.next_tile + 1 + static_cast<i64>(p.batch) * p.heads * tiles +
+             (row / Shape::keys * 8 + warp);
+  }
+
+  [[nodiscard]] __device__ __forceinline__ bool is_last() const { return turn + 1 == turns; }
+
+  __device__ __forceinline__ void wait() const {
+    if (turn > 0 && lane_now() == 0) wait_for_number(number, turn);
+    __syncwarp();
+  }
+
+  /// Adds what those before have to this thread's part, and stores it for the next one. `warp`: of those
+  /// that have this gradient.
+  template <int Count>
+  __device__ __forceinline__ void add(float (&d)[Count], float* sums, int warp) const {
+    auto* const at = reinterpret_cast<float4*>(sums + row * (2 * Count)) +
+                     warp * (8 * Count) + lane_now();
+    if (turn > 0) {
+#pragma unroll
+      for (int i = 0; i < Count / 4; ++i) {
+        const float4 before = __ldcg(at + 32 * i);
+        d[4 * i] += before.x;
+        d[4 * i + 1] += before.y;
+        d[4 * i + 2] += before.z;
+        d[4 * i + 3] += before.w;
+      }
+    }
+    if (is_last()) return;
+#pragma unroll
+    for (int i = 0; i < Count / 4; ++i) {
+      __stcg(at + 32 * i, make_float4(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]));
+    }
+  }
+
+  /// Lets the next one write.
+  __device__ __forceinline__ void pass() const {
+    if (is_last()) return;
+    __syncwarp();
+    if (lane_now() == 0) publish_number(number, turn + 1);
+  }
+};
 
 }  // namespace hopper

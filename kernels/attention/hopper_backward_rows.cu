@@ -120,6 +120,24 @@ __device__ __forceinline__ void finish_rows(const backward_problem& p) {
   store_rows<T>(d, one, to, p.dq_stride_token, -8, q.count - here, lane % 4);
 }
 
+/// Zeroes the sums of dk and dv of keys that are there, a block of 128 keys and a KV head.
+template <int Dim, int DimV>
+__device__ __forceinline__ void clear_keys(const backward_problem& p) {
+  const i32 tiles = p.rows_k / 128;
+  const i32 first = static_cast<i32>(blockIdx.x) % tiles * 128;
+  const i32 head = static_cast<i32>(blockIdx.x) / tiles % p.heads_kv;
+  const i32 entry = static_cast<i32>(blockIdx.x) / tiles / p.heads_kv;
+  if (first >= find_keys(p, entry).count) return;
+  const i64 row = static_cast<i64>(entry * p.heads_kv + head) * p.rows_k + first;
+  const auto clear = [&]<int Columns>(float* sums) {
+    auto* const to = reinterpret_cast<float4*>(sums + row * Columns) + static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int i = 0; i < 128 * Columns / 4; i += 256) to[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+  };
+  clear.template operator()<Dim>(p.dk_sum);
+  clear.template operator()<DimV>(p.dv_sum);
+}
+
 /// dk and dv of their sums, a block of 128 keys and a KV head.
 template <class T, int Dim, int DimV>
 __device__ __forceinline__ void finish_keys(const backward_problem& p) {
@@ -163,6 +181,12 @@ __device__ __forceinline__ void finish_keys(const backward_problem& p) {
   extern "C" __global__ void __launch_bounds__(256)              \
       name(const __grid_constant__ hopper::backward_problem p) { \
     hopper::finish_keys<__VA_ARGS__>(p);                         \
+  }
+
+#define ATTENTION_BACKWARD_CLEAR_KEYS(name, ...)                 \
+  extern "C" __global__ void __launch_bounds__(256)              \
+      name(const __grid_constant__ hopper::backward_problem p) { \
+    hopper::clear_keys<__VA_ARGS__>(p);                          \
   }
 
 #define ATTENTION_BACKWARD_PREPARE(name, ...)                    \

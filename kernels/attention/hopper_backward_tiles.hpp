@@ -8,8 +8,9 @@
 namespace hopper {
 
 /// Sizes of a kernel. `Capped`: scores are. `Ordered`: the blocks of keys that see a tile of queries add to
-/// its dq in a fixed order.
-template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Ordered = false>
+/// its dq in a fixed order. `Back`: which is that of the keys, and tiles of queries are taken from the last.
+template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Ordered = false,
+          bool Back = false>
 struct backward_shape {
   using type = Type;
   using share = dq_shares<Dim, Queries>;
@@ -21,6 +22,7 @@ struct backward_shape {
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
   static constexpr bool ordered = Ordered;
+  static constexpr bool back = Back;
   static constexpr int panels = (Dim + 63) / 64;
   static constexpr int panels_v = (DimV + 63) / 64;
   /// Whether the first warpgroup alone makes dq, of all columns: the second half of 96 begins inside a panel.
@@ -73,7 +75,10 @@ struct backward_barriers {
   __device__ u32 empty_do(u32 s) const { return full_do(s) + 8; }
   __device__ u32 full_weights() const { return full_do(Shape::stages); }  // of hopper_backward_wide.cu alone
   __device__ u32 empty_weights() const { return full_weights() + 8; }
-  __device__ u32 full_sums() const { return full_do(Shape::stages); }  // where sums are ordered
+  __device__ u32 full_sums() const {  // where sums are ordered
+    if constexpr (requires { Shape::at_weights; }) return full_weights() + 16;
+    return full_do(Shape::stages);
+  }
   __device__ u32 empty_sums() const { return full_sums() + 8; }
 };
 
@@ -93,7 +98,8 @@ struct alignas(64) key_tile {
 static_assert(sizeof(key_tile) == 64);
 
 /// The tiles of queries that see a block of keys, in the order in which they are taken: from `start` to the
-/// last and on from the first, then those of the next head.
+/// last and on from the first, then those of the next head. `Back`: from the last to the first.
+template <bool Back = false>
 struct query_walk {
   i32 at;          ///< in its head
   i32 over_heads;  ///< counted over all heads
@@ -113,6 +119,13 @@ struct query_walk {
 
   /// Whether a head ends here; `tiles`: those of a head.
   __device__ __forceinline__ bool advance(i32 tiles) {
+    if constexpr (Back) {
+      --over_heads;
+      if (at-- > first) return false;
+      at = last - 1;
+      over_heads += last - first + tiles;
+      return true;
+    }
     ++over_heads;
     if (++at == last) {
       at = first;
@@ -135,7 +148,12 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
   const i32 parts = p.heads / p.members;  // of all heads
   const i32 entry = item / parts;
   const i32 part = item - entry * parts;
-  t.head = part * p.members;
+  if constexpr (Shape::back) {
+    // Neighbours are of different groups: those of one write their dk and dv one after the other.
+    t.head = part % p.heads_kv * (p.heads / p.heads_kv) + part / p.heads_kv * p.members;
+  } else {
+    t.head = part * p.members;
+  }
   from.head_kv = t.head / (p.heads / p.heads_kv);
   const query_rows q = find_queries(p, entry);
   const query_rows k = find_keys(p, entry);
@@ -155,7 +173,7 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
   t.last = low < high ? (high + Shape::queries - 1) / Shape::queries : 0;
   t.steps = (t.last - t.first) * p.members;
   const i64 token = k.token + t.begin;
-  if (p.dk_sum) {
+  if (p.dk_sum && !Shape::back) {
     const i64 row = static_cast<i64>(entry * p.heads_kv + from.head_kv) * p.rows_k + t.begin;
     t.dk = row * Shape::dim;
     t.dv = row * Shape::dim_v;
@@ -163,7 +181,7 @@ __device__ __forceinline__ bool locate(const backward_problem& p, i32 item, i32 
     t.dk = k.entry * p.dk_stride_batch + from.head_kv * p.dk_stride_head + token * p.dk_stride_token;
     t.dv = k.entry * p.dv_stride_batch + from.head_kv * p.dv_stride_head + token * p.dv_stride_token;
   }
-  t.start = t.first;
+  t.start = Shape::back ? max(t.last - 1, 0) : t.first;
   if (Shape::rotated && p.left >= 1 << 29 && p.right >= 1 << 29) {
     const i32 blocks = (k.count + Shape::keys - 1) / Shape::keys;
     t.start += static_cast<i32>(static_cast<i64>(at) * (t.last - t.first) / blocks);
@@ -197,7 +215,7 @@ struct key_tiles {
       i32 at = inside / here;
       const i32 item = first + inside - at * here;
       if constexpr (Shape::ordered) {
-        if (p.right < 1 << 29) at = tiles - 1 - at;
+        if (!Shape::back && p.right < 1 << 29) at = tiles - 1 - at;
         if (locate<Shape>(p, item, at, t, from)) return true;
       }
       next_unit = atomicAdd(p.next_tile, 1);
@@ -233,7 +251,7 @@ __device__ __forceinline__ void produce_tiles(const tensor_map& q_map, const ten
     arrive(bars.full_tile(at_tile.stage));
     at_tile.advance();
     i32 head = t.head;
-    query_walk walk{t};
+    query_walk<Shape::back> walk{t};
     for (i32 step = 0; step < t.steps; ++step) {
       wait(bars.empty_q(at_q.stage), at_q.phase ^ 1);
       const u32 full_q = bars.full_q(at_q.stage);

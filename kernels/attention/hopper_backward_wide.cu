@@ -7,13 +7,16 @@
 // The first hands its weights over through shared memory, in f32; the second stores the slopes, from which
 // each makes some of dq's columns, a step later, and adds them to the sums in memory from registers. No
 // operand but the keys and queries is read twice, which would cost more than the handing over.
+#include "hopper_backward_order.hpp"
 #include "hopper_backward_worker.hpp"
 #include "hopper_packed_maps.hpp"
 
 namespace hopper {
 
-/// Sizes of a kernel. `Capped`: scores are. `Staged`: dq goes to its sums through shared memory.
-template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Staged>
+/// Sizes of a kernel. `Capped`: scores are. `Staged`: dq goes to its sums through shared memory. `Ordered`: in
+/// a fixed order of the blocks of keys, as in hopper_backward_order.hpp.
+template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Staged,
+          bool Ordered = false>
 struct wide_shape {
   static_assert(Dim % 64 == 0 && DimV % 64 == 0 && Queries == 64);
   using type = Type;
@@ -26,7 +29,8 @@ struct wide_shape {
   static constexpr int keys = 64;
   static constexpr int stages = Stages;
   static constexpr bool capped = Capped;
-  static constexpr bool ordered = false;
+  static constexpr bool ordered = Ordered;
+  static constexpr bool back = Ordered;
   static constexpr bool staged = Staged;
   static constexpr int panels = Dim / 64;
   static constexpr int panels_v = DimV / 64;
@@ -53,7 +57,7 @@ struct wide_shape {
   static constexpr u32 at_delta = at_lse + Stages * bytes_row;
   static constexpr u32 at_tiles = at_delta + Stages * bytes_row;
   static constexpr u32 at_barriers = at_tiles + 2 * 64;
-  static constexpr u32 shared_bytes = at_barriers + 16 * (8 + 2 * Stages);
+  static constexpr u32 shared_bytes = at_barriers + 16 * (8 + 2 * Stages + (Ordered ? 1 : 0));
 };
 
 /// What both warpgroups do: `Second` has dP, slopes and dk, the other one scores, weights and dv.
@@ -107,7 +111,18 @@ struct wide_worker : backward_worker<Shape> {
 
   /// Adds them to the sums of that tile, or lays them down for send_dq.
   __device__ __forceinline__ void add_dq(const float (&dq)[32 * parts], i32 tile) {
-    if constexpr (Shape::staged) {
+    if constexpr (Shape::ordered) {
+      // The thread that takes turns has added what was laid down before, or says that the turn has come.
+      wait(Shape::staged ? bars.empty_sums() : bars.full_sums(),
+           worker::template phase_of<1>(taken - 1) ^ (Shape::staged ? 1 : 0));
+    }
+    if constexpr (Shape::staged && Shape::ordered) {
+      auto* const to = reinterpret_cast<float4*>(memory + Shape::at_dq) + lane_now();
+#pragma unroll
+      for (int i = 0; i < 8 * parts; ++i) {
+        to[place_of(i) / 4] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+      }
+    } else if constexpr (Shape::staged) {
       if (lane_now() == 0) wait_bulk_reads();  // of the step before
       __syncwarp();
       auto* const to = reinterpret_cast<float4*>(memory + dq_slot()) + lane_now();
@@ -121,6 +136,10 @@ struct wide_worker : backward_worker<Shape> {
       for (int i = 0; i < 8 * parts; ++i) {
         add_four(to + place_of(i), dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
       }
+      if constexpr (Shape::ordered) {
+        __syncwarp();
+        arrive_once(bars.empty_sums());
+      }
     }
   }
 
@@ -129,7 +148,9 @@ struct wide_worker : backward_worker<Shape> {
     if constexpr (Shape::staged) {
       fence_async_proxy();
       __syncwarp();
-      if (lane_now() == 0) {
+      if constexpr (Shape::ordered) {
+        arrive_once(bars.full_sums());
+      } else if (lane_now() == 0) {
         // Columns of one share at a time.
         constexpr int before = 8 * first_panel % (share::columns / 8);
         constexpr int first =
@@ -333,13 +354,13 @@ struct wide_worker : backward_worker<Shape> {
       arrive_once(bars.empty_tile(worker::template stage_of<2>(tiles)));
       ++tiles;
     }
-    if constexpr (Shape::staged) {
+    if constexpr (Shape::staged && !Shape::ordered) {
       if (lane_now() == 0) wait_bulk_groups();
     }
   }
 
   __device__ __forceinline__ void take_queries(i32 steps) {
-    query_walk walk{this_tile()};
+    query_walk<Shape::back> walk{this_tile()};
     walk.make_uniform();
     {
       const key_tile& t = this_tile();
@@ -379,7 +400,13 @@ struct wide_worker : backward_worker<Shape> {
   __device__ __forceinline__ void write() {
     const key_tile& t = this_tile();
     const i64 first = Second ? t.dk : t.dv;
-    if (p.dk_sum) {
+    if constexpr (Shape::back) {
+      const group_turn<Shape> turn{p, t, Second ? 4 + warp : warp};
+      turn.wait();
+      turn.add(gradient, Second ? p.dk_sum : p.dv_sum, warp);
+      turn.pass();
+      if (!turn.is_last()) return;
+    } else if (p.dk_sum) {
       float* const to = (Second ? p.dk_sum : p.dv_sum) + first + warp * (16 * columns) + 4 * lane_now();
 #pragma unroll
       for (int i = 0; i < columns / 8; ++i) {
@@ -416,7 +443,7 @@ __device__ __forceinline__ void attention_backward_wide(const tensor_map& q_map,
     init_barrier(bars.empty_weights(), 4);
     for (u32 s = 0; s < 2; ++s) {
       init_barrier(bars.full_tile(s), 1);
-      init_barrier(bars.empty_tile(s), 8);
+      init_barrier(bars.empty_tile(s), Shape::ordered ? 9 : 8);
       init_barrier(bars.full_slopes(s), 4);
       init_barrier(bars.empty_slopes(s), 8);
     }
@@ -425,6 +452,10 @@ __device__ __forceinline__ void attention_backward_wide(const tensor_map& q_map,
       init_barrier(bars.empty_q(s), 8);
       init_barrier(bars.full_do(s), 1);
       init_barrier(bars.empty_do(s), 8);
+    }
+    if constexpr (Shape::ordered) {
+      init_barrier(bars.full_sums(), Shape::staged ? 8 : 1);
+      init_barrier(bars.empty_sums(), Shape::staged ? 1 : 8);
     }
     fence_barrier_init();
   }
@@ -437,6 +468,15 @@ __device__ __forceinline__ void attention_backward_wide(const tensor_map& q_map,
     give_registers<24>();
     if (threadIdx.x < 32 && elect_one()) {
       produce_all_tiles<Shape>(q_map, k_map, v_map, dout_map, p, bars, memory);
+    }
+    if constexpr (Shape::ordered) {
+      if (threadIdx.x / 32 == 1 && elect_one()) {
+        if constexpr (Shape::staged) {
+          add_in_turn<Shape>(p, bars, memory);
+        } else {
+          call_in_turn<Shape>(p, bars, memory);
+        }
+      }
     }
   } else {
     take_registers<240>();
