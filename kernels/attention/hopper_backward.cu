@@ -409,7 +409,7 @@ struct key_worker : backward_worker<Shape> {
     i32 sums = walk.over_heads;
     const i32 end =
         walk.at * Shape::queries + Shape::part;  // in this place: see the notes, "What ptxas makes of it"
-    if (end <= first_seen && end <= last_query) {
+    if (!Shape::back && end <= first_seen && end <= last_query) {
       if constexpr (Shape::queries > Shape::part) {
         step_of_two<true, true>(walk.at * Shape::queries, stored);
       } else {
