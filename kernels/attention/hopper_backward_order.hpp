@@ -134,8 +134,8 @@ struct group_turn {
   [[nodiscard]] __device__ __forceinline__ bool is_last() const { return turn + 1 == turns; }
 
   __device__ __forceinline__ void wait() const {
-    if (turn > 0 && lane_now() == 0) wait_for_number(number, turn);
-    __syncwarp();
+    // All lanes: where one waits for them, ptxas spills what the loop over queries needs.
+    if (turn > 0) wait_for_number(number, turn);
   }
 
   /// Adds what those before have to this thread's part, and stores it for the next one. `warp`: of those
