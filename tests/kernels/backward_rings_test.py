@@ -53,9 +53,25 @@ class Block(Rings):
     def actors(self):
         return [self.producer(), self.worker(0), self.worker(1)]
 
+    def lay_down(self, group, n, content):  # pylint: disable=unused-argument
+        """A warpgroup's dq of the n-th tile of queries, on its way to the sums. Where those are not ordered, nobody waits for it."""
+        return ()
+
+    def send(self, group, n):
+        """Says that it lies there."""
+
+    def write(self, group, index):  # pylint: disable=unused-argument
+        """dk and dv of a tile of keys."""
+        return ()
+
+    def given(self):
+        """The tiles, as the producer takes them."""
+        yield from self.tiles
+        yield (-1, (), False)
+
     def producer(self):
         taken = filled = 0
-        for index, (steps, clears, skips) in enumerate(self.tiles + [(-1, (), False)]):
+        for index, (steps, clears, skips) in enumerate(self.given()):
             yield self.wait_empty("tile", index)
             self.fill("tile", index, (index, steps, clears, skips))
 
@@ -97,12 +113,18 @@ class Block(Rings):
                     self.leave("v", filled)
                 if makes_dq:
                     yield self.wait_full("slopes", taken - 1)
+                    if steps > 1:
+                        self.send(group, taken - 2)
                     yield lambda: True
                     self.dq(group, taken - 1, (index, steps - 1))
                     self.holds("k", filled, index)
                     self.leave("slopes", taken - 1)
                 self.leave("k", filled)
+                if makes_dq:
+                    yield from self.lay_down(group, taken - 1, (index, steps - 1))
+                    self.send(group, taken - 1)
                 filled += 1
+            yield from self.write(group, index)
             self.leave("tile", tiles)
             tiles += 1
 
@@ -122,6 +144,8 @@ class Block(Rings):
             self.holds("v", filled, index)
         if step == 0 and self.values_held:
             self.leave("v", filled)
+        if makes_dq and step > 1:
+            self.send(group, taken - 2)
         yield lambda: True  # scores
         yield lambda: True  # exponentials
         yield self.wait_empty("slopes", taken)
@@ -134,6 +158,7 @@ class Block(Rings):
         if makes_dq:
             self.dq(group, taken - 1, (index, step - 1))
             self.leave("slopes", taken - 1)
+            yield from self.lay_down(group, taken - 1, (index, step - 1))
         yield lambda: True
         self.holds("q", taken, (index, step))
         self.leave("do", taken)
@@ -187,12 +212,17 @@ class WideBlock(Block):
                 if second and not self.values_held:
                     self.leave("v", filled)
                 yield self.wait_full("slopes", taken - 1)
+                if steps > 1:
+                    self.send(second, taken - 2)
                 yield lambda: True
                 self.dq(second, taken - 1, (index, steps - 1))
                 self.holds("k", filled, index)
                 self.leave("slopes", taken - 1)
                 self.leave("k", filled)
+                yield from self.lay_down(second, taken - 1, (index, steps - 1))
+                self.send(second, taken - 1)
                 filled += 1
+            yield from self.write(second, index)
             self.leave("tile", tiles)
             tiles += 1
 
@@ -206,6 +236,7 @@ class WideBlock(Block):
             yield lambda: True
             self.dq(second, taken - 1, (index, step - 1))
             self.leave("slopes", taken - 1)
+            yield from self.lay_down(second, taken - 1, (index, step - 1))
 
     def weights_step(self, taken, filled, index, step, clears):
         yield self.wait_full("q", taken)
@@ -213,6 +244,8 @@ class WideBlock(Block):
             yield self.clear.sync()
         self.holds("q", taken, (index, step))
         self.holds("k", filled, index)
+        if step > 1:
+            self.send(False, taken - 2)
         yield lambda: True  # scores, exponentials
         self.holds("q", taken, (index, step))
         self.leave("q", taken)
@@ -236,6 +269,8 @@ class WideBlock(Block):
             self.holds("v", filled, index)
         if step == 0 and self.values_held:
             self.leave("v", filled)
+        if step > 1:
+            self.send(True, taken - 2)
         yield self.wait_full("weights", taken)
         yield lambda: True  # dP
         assert self.held["weights"] == (index, step)
