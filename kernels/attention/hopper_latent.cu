@@ -14,7 +14,7 @@
 //
 // Splitting the columns of the result is FlashMLA's idea; the division of the keys is that of Flash-Decoding
 // (Dao et al., 2023).
-#include "hopper_parts.hpp"
+#include "hopper_latent_deal.hpp"
 
 namespace hopper {
 
@@ -22,157 +22,6 @@ HOPPER_SHARED_PRODUCT(mixed_product, 1, __half, "f16", 256, 128, "%128", "%129",
 HOPPER_SHARED_PRODUCT(mixed_product, 1, __nv_bfloat16, "bf16", 256, 128, "%128", "%129", "%130")
 
 namespace latent {
-
-inline constexpr int rows = 64;        ///< of a block
-inline constexpr int keys = 64;        ///< of a block of keys
-inline constexpr int columns = 512;    ///< of values
-inline constexpr int panels = 9;       ///< of 64 columns; the last is not of the values
-inline constexpr int half_panels = 4;  ///< of the values that a warpgroup sums
-inline constexpr u32 panel_bytes = 64 * 128;
-inline constexpr u32 tile_bytes = panels * panel_bytes;
-inline constexpr u32 at_keys = tile_bytes;  ///< behind the queries
-inline constexpr u32 at_maxima = at_keys + 2 * tile_bytes;
-inline constexpr u32 at_sums = at_maxima + 2 * rows * 4;
-inline constexpr u32 at_barriers = at_sums + 2 * rows * 4;
-inline constexpr u32 shared_bytes = at_barriers + 64;
-inline constexpr u32 last_panel = (panels - 1) * panel_bytes;
-
-struct call {
-  const void* q;
-  void* out;
-  float* lse;              ///< null: not wanted
-  const float* k_scale;    ///< null: 1
-  const float* v_scale;    ///< null: 1
-  const i32* seqused_k;    ///< null: all
-  const i32* block_table;  ///< null: not paged
-  float* partial;  ///< [row tiles, blocks, 2, rows, columns]: of the first sequence of a block and the last
-  float* partial_state;  ///< [.., 2]: largest score, to base 2, and sum
-  int4* plan;  ///< [blocks]: a sequence, the last block that has some of it, and whether the block before has
-               ///< others as well; the sequence is -1 where the block is not the first to go on with one
-  i64 q_stride_batch, q_stride_head, q_stride_token;
-  i64 out_stride_batch, out_stride_head, out_stride_token;
-  i64 lse_stride_batch, lse_stride_head;
-  i64 block_table_stride;
-  i32 batch, heads, seqlen_q, seqlen_k;
-  i32 page_size;  ///< of dense keys more than a sequence has
-  i32 causal;
-  i32 blocks;  ///< of a row tile
-  float scale;
-};
-
-/// How pairs of blocks of keys are dealt: those of a sequence one after the other, sequence after sequence.
-struct deal {
-  const call& c;
-  i32 lane;
-  i32 total;
-  i32 blocks;      ///< that have something to do
-  i32 each, rest;  ///< total over blocks, and what is left
-
-  /// All threads of a warp call these together.
-  __device__ __forceinline__ explicit deal(const call& of) : c{of}, lane{static_cast<i32>(threadIdx.x) % 32} {
-    total = before(c.batch);
-    blocks = even_blocks();
-    each = total / blocks;
-    rest = total - each * blocks;
-  }
-  /// Rather a few blocks without work than all sequences, of equal lengths, divided where blocks end.
-  [[nodiscard]] __device__ __forceinline__ i32 even_blocks() const {
-    const i32 most = c.blocks;
-    const i32 rounds = (c.batch + most - 1) / most;
-    const i32 even = c.batch <= most         ? most / c.batch * c.batch
-                     : c.batch % rounds == 0 ? c.batch / rounds
-                                             : most;
-    return 15 * even >= 14 * most ? even : most;
-  }
-  [[nodiscard]] __device__ __forceinline__ i32 keys_of(i32 b) const {
-    return c.seqused_k != nullptr ? __ldg(c.seqused_k + b) : c.seqlen_k;
-  }
-  [[nodiscard]] __device__ __forceinline__ i32 pairs_of(i32 b) const {
-    return (keys_of(b) + 2 * keys - 1) / (2 * keys);
-  }
-  /// Pairs of all sequences before this one.
-  [[nodiscard]] __device__ __forceinline__ i32 before(i32 b) const {
-    if (c.seqused_k == nullptr) return b * pairs_of(0);
-    i32 sum = 0;
-    for (i32 i = lane; i < b; i += 32) sum += pairs_of(i);
-    return __reduce_add_sync(~0U, sum);
-  }
-  /// The first pair of a block: total * block / blocks.
-  [[nodiscard]] __device__ __forceinline__ i32 first_of(i32 block) const {
-    return block * each + block * rest / blocks;
-  }
-  /// The sequence of a pair that exists, and the pair's number in it.
-  [[nodiscard]] __device__ __forceinline__ i32 sequence_of(i32 pair, i32& within) const {
-    if (c.seqused_k == nullptr) {
-      const i32 each = pairs_of(0);
-      within = pair % each;
-      return pair / each;
-    }
-    i32 passed = 0;
-    for (i32 base = 0;; base += 32) {
-      const i32 b = base + lane;
-      const i32 here = b < c.batch ? pairs_of(b) : 0;
-      i32 through = here;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const i32 lower = __shfl_up_sync(~0U, through, step);
-        if (lane >= step) through += lower;
-      }
-      const u32 behind = __ballot_sync(~0U, passed + through > pair);
-      if (behind != 0) {
-        const int found = __ffs(static_cast<int>(behind)) - 1;
-        within = pair - passed - __shfl_sync(~0U, through - here, found);
-        return base + found;
-      }
-      passed += __shfl_sync(~0U, through, 31);
-    }
-  }
-  /// The block that has a pair.
-  [[nodiscard]] __device__ __forceinline__ i32 block_of(i32 pair) const {
-    i32 block = min(static_cast<i32>(__fdividef(static_cast<float>(pair), static_cast<float>(total)) *
-                                     static_cast<float>(blocks)),
-                    blocks - 1);
-    while (first_of(block + 1) <= pair) ++block;
-    while (first_of(block) > pair) --block;
-    return block;
-  }
-};
-
-/// What a block has of one sequence.
-struct share {
-  i32 b = 0;
-  i32 keys;       ///< of the sequence
-  i32 begin = 0;  ///< the first pair
-  i32 end;
-  i32 done = 0;  ///< pairs of the block's before
-  i32 pairs;     ///< of the block
-
-  __device__ __forceinline__ share(const deal& of, i32 block) {
-    const i32 first = of.first_of(block);
-    pairs = block < of.blocks ? of.first_of(block + 1) - first : 0;
-    if (pairs == 0) return;
-    b = of.sequence_of(first, begin);
-    take(of);
-  }
-  [[nodiscard]] __device__ __forceinline__ bool left() const { return done < pairs; }
-  [[nodiscard]] __device__ __forceinline__ bool whole() const {
-    return begin == 0 && end * (2 * latent::keys) >= keys;
-  }
-  __device__ __forceinline__ void advance(const deal& of) {
-    done += end - begin;
-    if (!left()) return;
-    begin = 0;
-    do ++b;
-    while (of.keys_of(b) == 0);
-    take(of);
-  }
-
- private:
-  __device__ __forceinline__ void take(const deal& of) {
-    keys = of.keys_of(b);
-    end = min((keys + 2 * latent::keys - 1) / (2 * latent::keys), begin + pairs - done);
-  }
-};
 
 /// Barriers of the two blocks of keys. The half that the block's own warpgroup sums is one part, the other
 /// half and the last panel are the other.
@@ -188,22 +37,39 @@ struct barriers {
 inline constexpr int own = 0;
 inline constexpr int other = 1;
 
-/// What latent_join is to know of a block that starts with `work`, or has none. All threads of a warp call
-/// this together.
-__device__ __forceinline__ int4 plan_of(const deal& dealt, const share& work) {
-  const i32 block = static_cast<i32>(blockIdx.x);
-  const i32 first = dealt.first_of(block);
-  if (block >= dealt.blocks || first >= dealt.total) return make_int4(-1, 0, 0, 0);
-  i32 b = work.b;
-  i32 within = work.begin;
-  if (!work.left()) b = dealt.sequence_of(first, within);
-  const i32 begin = first - within;  // of the sequence
-  const i32 before = block > 0 ? dealt.first_of(block - 1) : 0;
-  if (within == 0 || before > begin) return make_int4(-1, 0, 0, 0);
-  return make_int4(b, dealt.block_of(begin + dealt.pairs_of(b) - 1), before < begin ? 1 : 0, 0);
+/// Tells latent_join of a sequence that this block shares with others. All threads of a warp call this.
+__device__ __forceinline__ void plan_join(const deal& dealt, const share& work) {
+  const i32 begin = dealt.first_of(static_cast<i32>(blockIdx.x)) + work.done - work.begin;  // of the sequence
+  const i32 from = dealt.block_of(begin);
+  const i32 to = dealt.block_of(begin + dealt.pairs_of(work.b) - 1);
+  if (dealt.lane != 0) return;
+  dealt.c.plan[2 * blockIdx.x + (work.done != 0 ? 1 : 0)] =
+      make_int4(work.b, from, to, dealt.first_of(from) < begin ? 1 : 0);
+}
+
+/// Writes what sequences without keys give, those of this block.
+template <class T>
+__device__ __forceinline__ void clear_empty(const deal& dealt) {
+  const call& c = dealt.c;
+  const i32 first = static_cast<i32>(blockIdx.y) * rows;
+  const i32 live = min(c.seqlen_q * c.heads - first, rows);
+  for (i32 b = static_cast<i32>(blockIdx.x); b < c.batch; b += c.blocks) {
+    if (dealt.pairs_of(b) > 0) continue;
+    for (i32 row = first; row < first + live; ++row) {
+      const i32 query = row / c.heads;
+      const i32 head = row - query * c.heads;
+      T* const to = static_cast<T*>(c.out) + b * c.out_stride_batch + head * c.out_stride_head +
+                    query * c.out_stride_token;
+      for (i32 at = dealt.lane * 8; at < columns; at += 32 * 8)
+        *reinterpret_cast<uint4*>(to + at) = make_uint4(0, 0, 0, 0);
+      if (c.lse != nullptr && dealt.lane == 0)
+        c.lse[b * c.lse_stride_batch + head * c.lse_stride_head + query] = -infinity;
+    }
+  }
 }
 
 /// What one of four warps that copy keys does: a part of one of the two blocks of a pair.
+template <class T>
 __device__ __forceinline__ void produce(const tensor_map& map, const call& c, barriers bars, u32 shared,
                                         int warp) {
   const deal dealt{c};
@@ -220,10 +86,8 @@ __device__ __forceinline__ void produce(const tensor_map& map, const call& c, ba
   const u32 to = shared + at_keys + static_cast<u32>(block) * tile_bytes;
   u32 phase = 1;
   share work{dealt, static_cast<i32>(blockIdx.x)};
-  if (warp == 0 && blockIdx.y == 0) {
-    const int4 plan = plan_of(dealt, work);
-    if (lane == 0) c.plan[blockIdx.x] = plan;
-  }
+  const bool plans = warp == 0 && blockIdx.y == 0;
+  if (plans && lane < 2) c.plan[2 * blockIdx.x + lane] = make_int4(-1, 0, 0, 0);
   for (; work.left(); work.advance(dealt)) {
     const i32* const table =
         c.block_table != nullptr ? c.block_table + work.b * c.block_table_stride : nullptr;
@@ -257,7 +121,9 @@ __device__ __forceinline__ void produce(const tensor_map& map, const call& c, ba
       __syncwarp();
       pages = next_pages;
     }
+    if (plans && !work.whole()) plan_join(dealt, work);
   }
+  if (warp == 3 && (c.seqused_k != nullptr || c.seqlen_k == 0)) clear_empty<T>(dealt);
 }
 
 /// One of the two warpgroups that multiply. It takes the blocks of keys in turns with the other: in its turn
@@ -523,21 +389,20 @@ struct consumer {
 #pragma unroll
     for (int r = 0; r < 2; ++r) sum[r] += load_float(shared_row(at_sums, 1 - group, r));
     if (!work.whole()) {
-      const i64 slot = ((static_cast<i64>(blockIdx.y) * c.blocks + blockIdx.x) * 2 + (last ? 1 : 0)) * rows;
+      const i64 slot = (static_cast<i64>(blockIdx.y) * c.blocks + blockIdx.x) * 2 + (last ? 1 : 0);
+      if (c.seqlen_q * c.heads - first_row <= warp * 16) return;  // none of the warp's rows exist
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const i64 row = slot + mine() + 8 * r;
-        if (!live[r]) continue;
         if (group == 0 && lane % 4 == 0) {
-          c.partial_state[2 * row] = largest[r];
-          c.partial_state[2 * row + 1] = sum[r];
-        }
-        float* const to = c.partial + row * columns + group * (columns / 2) + 2 * (lane % 4);
-#pragma unroll
-        for (int j = 0; j < 32; ++j) {
-          *reinterpret_cast<float2*>(to + 8 * j) = make_float2(out[4 * j + 2 * r], out[4 * j + 2 * r + 1]);
+          *reinterpret_cast<float2*>(c.partial_state + 2 * (slot * rows + mine() + 8 * r)) =
+              make_float2(largest[r], sum[r]);
         }
       }
+      float4* const to =
+          reinterpret_cast<float4*>(c.partial + slot * rows * columns) + fragment_of(group, warp, 0, lane);
+#pragma unroll
+      for (int j = 0; j < 32; ++j)
+        to[32 * j] = make_float4(out[4 * j], out[4 * j + 1], out[4 * j + 2], out[4 * j + 3]);
       return;
     }
     const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
@@ -617,10 +482,12 @@ __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
   }
   __syncthreads();
   sy::ptx::wait_for_previous_launch();
-  sy::ptx::allow_next_launch();  // now, so that the joining launch may read lengths before it waits
+#ifndef LATENT_TRIGGER_LATE
+  sy::ptx::allow_next_launch();
+#endif
   if (warpgroup == 2) {
     give_registers<40>();
-    produce(map, c, bars, shared, static_cast<int>(threadIdx.x) / 32 - 8);
+    produce<T>(map, c, bars, shared, static_cast<int>(threadIdx.x) / 32 - 8);
   } else if (warpgroup == 0) {
     take_registers<232>();
     consumer<T, 0>{c, bars, shared}.run();
@@ -628,154 +495,9 @@ __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
     take_registers<232>();
     consumer<T, 1>{c, bars, shared}.run();
   }
-}
-
-/// Most blocks of a row tile.
-inline constexpr int most_blocks = 512;
-
-/// Joins the parts of sequences that were divided, and writes what a sequence without keys gives. The grid is
-/// [any number, row tiles], of 256 threads. A task is 128 columns of a row. A unit of work is one task, whose
-/// parts eight warps share, or of sequences in few parts eight tasks, one for each warp.
-template <class T>
-__device__ __forceinline__ void join(const call& c) {
-  constexpr i32 at_once = 8;
-  __shared__ int4
-      divided[most_blocks];  // sequences: number, first block, last block, whether `first` has others before
-  __shared__ i32 units_before[most_blocks];
-  __shared__ i32 counts[2];  // of sequences, and of units
-  __shared__ float4 values[8][32];
-  __shared__ float2 states[8];
+#ifdef LATENT_TRIGGER_LATE
   sy::ptx::allow_next_launch();
-  const deal dealt{c};
-  const i32 lane = dealt.lane;
-  const i32 warp = static_cast<i32>(threadIdx.x) / 32;
-  const i32 live = min(c.seqlen_q * c.heads - static_cast<i32>(blockIdx.y) * rows, rows);
-  sy::ptx::wait_for_previous_launch();
-  if (warp == 0) {
-    i32 count = 0;
-    i32 units = 0;
-    for (i32 base = 1; base < dealt.blocks; base += 32) {
-      const i32 block = base + lane;
-      const int4 found = block < dealt.blocks ? c.plan[block] : make_int4(-1, 0, 0, 0);
-      const bool here = found.x >= 0;
-      const u32 all = __ballot_sync(~0U, here);
-      const i32 mine = !here ? 0 : found.y - (block - 1) >= at_once ? 4 * live : (live + 1) / 2;
-      i32 through = mine;
-#pragma unroll
-      for (int step = 1; step < 32; step *= 2) {
-        const i32 lower = __shfl_up_sync(~0U, through, step);
-        if (lane >= step) through += lower;
-      }
-      if (here) {
-        const i32 at = count + __popc(all & ((1U << lane) - 1));
-        divided[at] = make_int4(found.x, block - 1, found.y, found.z);
-        units_before[at] = units + through - mine;
-      }
-      count += __popc(all);
-      units += __shfl_sync(~0U, through, 31);
-    }
-    if (lane == 0) {
-      counts[0] = count;
-      counts[1] = units;
-    }
-  }
-  __syncthreads();
-  const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
-  const auto write = [&](i32 b, i32 r, i32 column, float4 value, float largest, float total) {
-    const i32 row = static_cast<i32>(blockIdx.y) * rows + r;
-    const i32 query = row / c.heads;
-    const i32 head = row - query * c.heads;
-    const float by = total == 0.0F ? 0.0F : v_scale / total;
-    T* const out = static_cast<T*>(c.out) + b * c.out_stride_batch + head * c.out_stride_head +
-                   query * c.out_stride_token + column;
-    *reinterpret_cast<uint2*>(out) =
-        make_uint2(pack<T>(value.x * by, value.y * by), pack<T>(value.z * by, value.w * by));
-    if (column == 0 && c.lse != nullptr) {
-      c.lse[b * c.lse_stride_batch + head * c.lse_stride_head + query] =
-          total == 0.0F ? -infinity : (largest + log2f(total)) * ln_2;
-    }
-  };
-  for (i32 unit = static_cast<i32>(blockIdx.x); unit < counts[1]; unit += static_cast<i32>(gridDim.x)) {
-    i32 n = 0;  // the last sequence whose units start at or before this one
-    for (i32 step = most_blocks / 2; step > 0; step /= 2)
-      if (n + step < counts[0] && units_before[n + step] <= unit) n += step;
-    const i32 b = divided[n].x;
-    const i32 from = divided[n].y;
-    const i32 to = divided[n].z;
-    const bool later = divided[n].w != 0;  // of its first block the sequence is the last, of others the first
-    const i32 team = to - from >= at_once ? 8 : 1;
-    const i32 task = (unit - units_before[n]) * (8 / team) + warp / team;
-    const i32 r = task / 4;
-    const i32 column = task % 4 * 128 + lane * 4;
-    if (r >= live) continue;
-    const auto slot_of = [&](i32 block) {
-      const i64 at = (static_cast<i64>(blockIdx.y) * c.blocks + block) * 2 + (block == from && later ? 1 : 0);
-      return at * rows + r;
-    };
-    float largest = -infinity;
-    float total = 0.0F;
-    float4 value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    for (i32 base = from + warp % team * at_once; base <= to; base += team * at_once) {
-      const i32 p = base + lane;
-      const bool there = lane < at_once && p <= to && dealt.first_of(p) < dealt.first_of(p + 1);  // has pairs
-      const i64 slot = slot_of(there ? p : from);
-      const float2 state = *reinterpret_cast<const float2*>(c.partial_state + 2 * slot);
-      float4 part[at_once];
-#pragma unroll
-      for (i32 k = 0; k < at_once; ++k) {
-        const i64 at = __shfl_sync(~0U, slot, k);
-        part[k] = __ldcg(reinterpret_cast<const float4*>(c.partial + at * columns + column));
-      }
-      float now = there ? state.x : -infinity;
-#pragma unroll
-      for (int step = 1; step < at_once; step *= 2) now = fmaxf(now, __shfl_xor_sync(~0U, now, step));
-      now = fmaxf(__shfl_sync(~0U, now, 0), largest);
-      const float shift = now == -infinity ? 0.0F : now;
-      const float rescale = exp2_approximate(largest - shift);
-      const float weight = there ? exp2_approximate(state.x - shift) : 0.0F;
-      largest = now;
-      total = total * rescale + (there ? weight * state.y : 0.0F);
-      value = make_float4(value.x * rescale, value.y * rescale, value.z * rescale, value.w * rescale);
-#pragma unroll
-      for (i32 k = 0; k < at_once; ++k) {
-        const float by = __shfl_sync(~0U, weight, k);
-        value.x = fmaf(by, part[k].x, value.x);
-        value.y = fmaf(by, part[k].y, value.y);
-        value.z = fmaf(by, part[k].z, value.z);
-        value.w = fmaf(by, part[k].w, value.w);
-      }
-    }
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0U, total, step);
-    if (team > 1) {  // all warps have the same task
-      values[warp][lane] = value;
-      if (lane == 0) states[warp] = make_float2(largest, total);
-      __syncthreads();
-      if (warp == 0) {
-        for (i32 w = 1; w < 8; ++w) largest = fmaxf(largest, states[w].x);
-        const float shift = largest == -infinity ? 0.0F : largest;
-        total = 0.0F;
-        value = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-#pragma unroll
-        for (i32 w = 0; w < 8; ++w) {
-          const float weight = exp2_approximate(states[w].x - shift);
-          total += weight * states[w].y;
-          value.x = fmaf(weight, values[w][lane].x, value.x);
-          value.y = fmaf(weight, values[w][lane].y, value.y);
-          value.z = fmaf(weight, values[w][lane].z, value.z);
-          value.w = fmaf(weight, values[w][lane].w, value.w);
-        }
-      }
-      __syncthreads();
-      if (warp > 0) continue;
-    }
-    write(b, r, column, value, largest, total);
-  }
-  for (i32 b = static_cast<i32>(blockIdx.x); b < c.batch; b += static_cast<i32>(gridDim.x)) {
-    if (dealt.pairs_of(b) > 0) continue;
-    for (i32 task = warp; task < 4 * live; task += 8)
-      write(b, task / 4, task % 4 * 128 + lane * 4, make_float4(0.0F, 0.0F, 0.0F, 0.0F), -infinity, 0.0F);
-  }
+#endif
 }
 
 }  // namespace latent
@@ -786,10 +508,4 @@ __device__ __forceinline__ void join(const call& c) {
   extern "C" __global__ void __launch_bounds__(384, 1)                                                       \
       name(const __grid_constant__ hopper::tensor_map map, const __grid_constant__ hopper::latent::call c) { \
     hopper::latent::decode<T>(map, c);                                                                       \
-  }
-
-#define LATENT_JOIN(name, T)                                 \
-  extern "C" __global__ void __launch_bounds__(256, 4)       \
-      name(const __grid_constant__ hopper::latent::call c) { \
-    hopper::latent::join<T>(c);                              \
   }
