@@ -20,6 +20,7 @@ inline constexpr u32 at_maxima = at_keys + 2 * tile_bytes;
 inline constexpr u32 at_sums = at_maxima + 2 * rows * 4;
 inline constexpr u32 at_barriers = at_sums + 2 * rows * 4;
 inline constexpr u32 shared_bytes = at_barriers + 64;
+inline constexpr u32 at_units = shared_bytes;  ///< of rows, where queries are scaled: 256 bytes more
 inline constexpr u32 last_panel = (panels - 1) * panel_bytes;
 
 /// Where four results of a thread lie in a part, in units of four floats: those of the columns 8 j and 8 j + 8

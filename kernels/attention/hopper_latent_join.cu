@@ -142,8 +142,10 @@ struct joint {
   /// Each warp takes `Units` units a time, with all parts.
   template <int Units, int Parts>
   __device__ __forceinline__ void join_alone(i32 begin, i32 end) const {
+#pragma unroll 1
     for (i32 unit = begin + warp; unit < end; unit += Units * join_warps) {
       joined all[Units];
+#pragma unroll 1
       for (i32 part = from; part <= to; part += Parts)
         gather<Units, Parts>(all, unit, join_warps, end, part, 1);
 #pragma unroll
@@ -152,33 +154,37 @@ struct joint {
     }
   }
 
-  /// Several warps share a unit's parts. All threads of the block call this together.
+  /// `team` warps share a unit's parts. All threads of the block call this together.
   __device__ __forceinline__ void join_together(i32 begin, i32 end, i32 team) const {
     __shared__ float4 values[2][join_warps][32];
     __shared__ float2 states[2][join_warps][32];
-    const i32 unit = begin + warp / team;
     const i32 member = warp % team;
-    joined all[1];
-    if (unit < end) {
-      for (i32 part = from + member; part <= to; part += 8 * team) gather<1, 8>(all, unit, 0, end, part, team);
-    }
-    joined& mine = all[0];
-    __syncthreads();  // the sequence before has been read
-    if (member != 0) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        values[i][warp][lane] = mine.value[i];
-        states[i][warp][lane] = make_float2(mine.largest[i], mine.total[i]);
+#pragma unroll 1
+    for (i32 unit = begin + warp / team; begin < end; begin += join_warps / team, unit += join_warps / team) {
+      joined all[1];
+      if (unit < end) {
+#pragma unroll 1
+        for (i32 part = from + member; part <= to; part += 8 * team) gather<1, 8>(all, unit, 0, end, part, team);
       }
+      joined& mine = all[0];
+      __syncthreads();  // what was there before has been read
+      if (member != 0) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          values[i][warp][lane] = mine.value[i];
+          states[i][warp][lane] = make_float2(mine.largest[i], mine.total[i]);
+        }
+      }
+      __syncthreads();
+      if (member != 0 || unit >= end) continue;
+#pragma unroll 1
+      for (i32 w = warp + 1; w < warp + team; ++w) {
+        const float2 state[1][2] = {{states[0][w][lane], states[1][w][lane]}};
+        const float4 value[1][2] = {{values[0][w][lane], values[1][w][lane]}};
+        mine.add(state, value);
+      }
+      write(mine, unit);
     }
-    __syncthreads();
-    if (member != 0 || unit >= end) return;
-    for (i32 w = warp + 1; w < warp + team; ++w) {
-      const float2 state[1][2] = {{states[0][w][lane], states[1][w][lane]}};
-      const float4 value[1][2] = {{values[0][w][lane], values[1][w][lane]}};
-      mine.add(state, value);
-    }
-    write(mine, unit);
   }
 
   /// All threads of the block call this together.
@@ -188,17 +194,13 @@ struct joint {
     const i32 share = static_cast<i32>(blockIdx.x) - from;
     const i32 begin = units * share / parts;
     const i32 end = units * (share + 1) / parts;
+    if (parts <= 4) {  // many units
+      join_alone<2, 2>(begin, end);
+      return;
+    }
     i32 team = join_warps;  // warps for a unit, a power of two
     while (team > 1 && (join_warps / team < end - begin || team >= 2 * parts)) team /= 2;
-    if (team > 1 && parts > 2) {
-      join_together(begin, end, team);
-    } else if (parts <= 2) {
-      join_alone<2, 2>(begin, end);
-    } else if (parts <= 4) {
-      join_alone<2, 4>(begin, end);
-    } else {
-      join_alone<1, 8>(begin, end);
-    }
+    join_together(begin, end, team);
   }
 };
 
@@ -207,10 +209,12 @@ template <class T>
 __device__ __forceinline__ void join(const call& c) {
   sy::ptx::allow_next_launch();
   sy::ptx::wait_for_previous_launch();
-  const int4 first = __ldcg(c.plan + 2 * blockIdx.x);
-  const int4 last = __ldcg(c.plan + 2 * blockIdx.x + 1);
-  if (first.x >= 0) joint<T>{c, first}.run();
-  if (last.x >= 0) joint<T>{c, last}.run();
+  const int4 plans[2] = {__ldcg(c.plan + 2 * blockIdx.x), __ldcg(c.plan + 2 * blockIdx.x + 1)};
+#pragma unroll 1
+  for (int i = 0; i < 2; ++i) {
+    const int4 plan = i == 0 ? plans[0] : plans[1];
+    if (plan.x >= 0) joint<T>{c, plan}.run();
+  }
 }
 
 }  // namespace latent
