@@ -2,6 +2,7 @@
 // Decoding on the CPU. Semantics: operators/attention_decode.hpp.
 //
 //   decode_rows       the rows of a KV head against all keys, K and V read once, in place
+//   decode_tile       the same by packed tiles, which gives the bits that prompts give
 //   decode_split      the same over a part of the keys, into a workspace
 //   decode_combine    merges the parts
 //   decode_reference  in double, a query row a block
@@ -14,6 +15,7 @@
 
 #include "attention_reference_host.hpp"
 #include "attention_rows_host.hpp"
+#include "attention_tile_host.hpp"
 
 namespace {
 
@@ -52,6 +54,11 @@ void decode_rows(const block& this_block, decode_arguments a, std::int32_t block
 }
 
 template <class Element, class Kv>
+void decode_tile(const block& this_block, decode_arguments a, std::int32_t block_m, std::int32_t block_n) {
+  attend_tile<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a));
+}
+
+template <class Element, class Kv>
 void decode_split(const block& this_block, decode_arguments a, std::int32_t block_m, std::int32_t block_n,
                   float* partial, float* partial_state) {
   attend_part<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a), partial, partial_state);
@@ -79,6 +86,8 @@ using switchyard::host::make_kernel;
 
 extern const kernel decode_rows_f16_f16, decode_rows_bf16_bf16, decode_rows_f16_f8_e4m3;
 extern const kernel decode_rows_bf16_f8_e4m3;
+extern const kernel decode_tile_f16_f16, decode_tile_bf16_bf16, decode_tile_f16_f8_e4m3;
+extern const kernel decode_tile_bf16_f8_e4m3;
 extern const kernel decode_split_f16_f16, decode_split_bf16_bf16, decode_split_f16_f8_e4m3;
 extern const kernel decode_split_bf16_f8_e4m3;
 extern const kernel decode_combine_f16, decode_combine_bf16;
@@ -89,6 +98,10 @@ const kernel decode_rows_f16_f16 = make_kernel<&decode_rows<half, half>>();
 const kernel decode_rows_bf16_bf16 = make_kernel<&decode_rows<bfloat, bfloat>>();
 const kernel decode_rows_f16_f8_e4m3 = make_kernel<&decode_rows<half, float8>>();
 const kernel decode_rows_bf16_f8_e4m3 = make_kernel<&decode_rows<bfloat, float8>>();
+const kernel decode_tile_f16_f16 = make_kernel<&decode_tile<half, half>>();
+const kernel decode_tile_bf16_bf16 = make_kernel<&decode_tile<bfloat, bfloat>>();
+const kernel decode_tile_f16_f8_e4m3 = make_kernel<&decode_tile<half, float8>>();
+const kernel decode_tile_bf16_f8_e4m3 = make_kernel<&decode_tile<bfloat, float8>>();
 const kernel decode_split_f16_f16 = make_kernel<&decode_split<half, half>>();
 const kernel decode_split_bf16_bf16 = make_kernel<&decode_split<bfloat, bfloat>>();
 const kernel decode_split_f16_f8_e4m3 = make_kernel<&decode_split<half, float8>>();

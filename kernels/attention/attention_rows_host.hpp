@@ -175,23 +175,33 @@ class few_rows {
   [[nodiscard]] softmax_state& state(std::int64_t r) { return states_[r]; }
   [[nodiscard]] const float* values(std::int64_t r) const { return values_ + r * value_stride_; }
 
-  /// Takes in the keys of a range. The states must have been set.
+  /// Takes in the keys of a range. The states must have been set. Tiles begin at multiples of their length,
+  /// so that what a row gives does not depend on the other rows' range.
   void attend(key_range range) {
+    constexpr auto step = static_cast<std::int64_t>(accumulators);
     const attention_arguments& a = rows_.a;
-    for (std::int64_t j = range.begin; j < range.end; j += block_n_) {
+    if (range.begin >= range.end) return;
+    for (std::int64_t j = range.begin / block_n_ * block_n_; j < range.end; j += block_n_) {
       const key_range tile{j, std::min(j + block_n_, range.end)};
-      const std::int64_t keys = tile.end - tile.begin;
-      key_rows(a, rows_.s, rows_.head_kv, tile, k_rows_, v_rows_);
+      // No row sees the first keys of the first tile. Whole steps of products are left out; the rest of them
+      // takes the first key that is seen, as others need not exist.
+      const std::int64_t unseen = std::max(range.begin - j, std::int64_t{0});
+      const std::int64_t before = unseen / step * step;
+      const std::int64_t keys = tile.end - tile.begin - before;
+      key_rows(a, rows_.s, rows_.head_kv, {j + unseen, tile.end}, k_rows_ + unseen - before,
+               v_rows_ + unseen - before);
+      std::fill_n(k_rows_, unseen - before, k_rows_[unseen - before]);
+      std::fill_n(v_rows_, unseen - before, v_rows_[unseen - before]);
       for_rows(rows_.count(), [&]<std::size_t Rows>(std::int64_t r) {
         score<Rows>(queries_ + r * query_stride_, query_stride_, k_rows_, keys, a.head_dim,
-                    scores_ + r * block_n_, block_n_);
+                    scores_ + r * block_n_ + before, block_n_);
       });
       for (std::int64_t r = 0; r < rows_.count(); ++r) {
-        rescales_[r] = weigh<Element>(a, rows_.s, rows_.head(r), rows_.query(r), tile, round_up(keys, width),
-                                      scores_ + r * block_n_, states_[r]);
+        rescales_[r] = weigh<Element>(a, rows_.s, rows_.head(r), rows_.query(r), tile,
+                                      round_up(before + keys, width), scores_ + r * block_n_, states_[r]);
       }
       for_rows(rows_.count(), [&]<std::size_t Rows>(std::int64_t r) {
-        gather<Rows>(scores_ + r * block_n_, block_n_, v_rows_, keys, a.head_dim_v,
+        gather<Rows>(scores_ + r * block_n_ + before, block_n_, v_rows_, keys, a.head_dim_v,
                      values_ + r * value_stride_, value_stride_, rescales_ + r);
       });
     }

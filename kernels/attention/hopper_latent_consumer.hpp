@@ -26,9 +26,9 @@ inline constexpr int own = 0;
 inline constexpr int other = 1;
 
 /// One of the two warpgroups that multiply. It takes the blocks of keys in turns with the other: in its turn
-/// it makes the weights of a block, and each block's values both sum. `T` is of the products, `Out` of queries
-/// and results: where they differ, queries are divided by a power of two of their row. `Cleared`: keys behind
-/// a sequence are zeros.
+/// it makes the weights of a block, and each block's values both sum. `T` is of the products, `Out` of
+/// queries and results: where they differ, queries are divided by a power of two of their row. `Cleared`:
+/// keys behind a sequence are zeros.
 template <class T, class Out, int group, bool Cleared>
 struct consumer {
   static constexpr bool scaled = !__is_same(T, Out);
@@ -148,12 +148,13 @@ struct consumer {
 #pragma unroll
     for (int panel = 0; panel < panels; ++panel) {
       const uint4& chunk = chunks[panel];
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + static_cast<u32>(panel) * panel_bytes),
-                   "r"(narrowed(chunk.x)), "r"(narrowed(chunk.y)), "r"(narrowed(chunk.z)),
-                   "r"(narrowed(chunk.w))
-                   : "memory");
+      asm volatile(
+          "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + static_cast<u32>(panel) * panel_bytes),
+          "r"(narrowed(chunk.x)), "r"(narrowed(chunk.y)), "r"(narrowed(chunk.z)), "r"(narrowed(chunk.w))
+          : "memory");
     }
-    if (thread % 8 == 0) store_float(shared + at_units + static_cast<u32>(row) * 4, __uint_as_float(exponent << 23));
+    if (thread % 8 == 0)
+      store_float(shared + at_units + static_cast<u32>(row) * 4, __uint_as_float(exponent << 23));
   }
 
   /// After all have loaded queries.

@@ -23,8 +23,8 @@ inline constexpr u32 shared_bytes = at_barriers + 64;
 inline constexpr u32 at_units = shared_bytes;  ///< of rows, where queries are scaled: 256 bytes more
 inline constexpr u32 last_panel = (panels - 1) * panel_bytes;
 
-/// Where four results of a thread lie in a part, in units of four floats: those of the columns 8 j and 8 j + 8
-/// of one warpgroup's half, as a product leaves them.
+/// Where four results of a thread lie in a part, in units of four floats: those of the columns 8 j and 8 j +
+/// 8 of one warpgroup's half, as a product leaves them.
 [[nodiscard]] __device__ __forceinline__ i32 fragment_of(i32 group, i32 warp, i32 j, i32 lane) {
   return ((group * 4 + warp) * 32 + j) * 32 + lane;
 }
@@ -37,12 +37,12 @@ struct call {
   const float* v_scale;    ///< null: 1
   const i32* seqused_k;    ///< null: all
   const i32* block_table;  ///< null: not paged
-  float* partial;  ///< [row tiles, blocks, 2, 16384 / 4, 4]: of the first sequence of a block and the last; the
-                   ///< results of 256 threads, each four a time (`fragment_of`)
+  float* partial;  ///< [row tiles, blocks, 2, 16384 / 4, 4]: of the first sequence of a block and the last;
+                   ///< the results of 256 threads, each four a time (`fragment_of`)
   float* partial_state;  ///< [row tiles, blocks, 2, rows, 2]: largest score, to base 2, and sum
-  int4* plan;  ///< [blocks, 2], for the first sequence of a block and the last: the sequence, -1 where the block
-               ///< has all or nothing of it; the first and the last block that have some of it; and whether it
-               ///< is the first block's last
+  int4* plan;  ///< [blocks, 2], for the first sequence of a block and the last: the sequence, -1 where the
+               ///< block has all or nothing of it; the first and the last block that have some of it; and
+               ///< whether it is the first block's last
   i64 q_stride_batch, q_stride_head, q_stride_token;
   i64 out_stride_batch, out_stride_head, out_stride_token;
   i64 lse_stride_batch, lse_stride_head;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The second launch of hopper_latent joins the parts of sequences that several blocks had. Its grid is that of
-// the first, and each block has a share, by columns and rows, of the sequences that its namesake had parts of:
-// no sequence is looked for, and whoever had more parts has no more to do.
+// The second launch of hopper_latent joins the parts of sequences that several blocks had. Its grid is that
+// of the first, and each block has a share, by columns and rows, of the sequences that its namesake had parts
+// of: no sequence is looked for, and whoever had more parts has no more to do.
 #include "hopper_latent_deal.hpp"
 
 namespace hopper {
@@ -55,7 +55,8 @@ struct joined {
 /// A unit by its number: those of the same 16 rows follow each other.
 struct place {
   i32 warp, group, j;  ///< whose results it is in the first launch, and its first 8 columns
-  __device__ __forceinline__ explicit place(i32 unit) : warp{unit / 32}, group{unit / 16 % 2}, j{unit % 16 * 2} {}
+  __device__ __forceinline__ explicit place(i32 unit)
+      : warp{unit / 32}, group{unit / 16 % 2}, j{unit % 16 * 2} {}
 };
 
 /// One sequence of the block's.
@@ -79,8 +80,8 @@ struct joint {
   /// Adds `Parts` parts of each of `Units` units, from `part` on, each `step` behind the one before; all are
   /// asked for before the first is used.
   template <int Units, int Parts>
-  __device__ __forceinline__ void gather(joined (&of)[Units], i32 unit, i32 unit_step, i32 units_end, i32 part,
-                                         i32 step) const {
+  __device__ __forceinline__ void gather(joined (&of)[Units], i32 unit, i32 unit_step, i32 units_end,
+                                         i32 part, i32 step) const {
     float2 state[Units][Parts][2];
     float4 value[Units][Parts][2];
 #pragma unroll
@@ -164,7 +165,8 @@ struct joint {
       joined all[1];
       if (unit < end) {
 #pragma unroll 1
-        for (i32 part = from + member; part <= to; part += 8 * team) gather<1, 8>(all, unit, 0, end, part, team);
+        for (i32 part = from + member; part <= to; part += 8 * team)
+          gather<1, 8>(all, unit, 0, end, part, team);
       }
       joined& mine = all[0];
       __syncthreads();  // what was there before has been read

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// hopper_latent for keys in e4m3: products are in f16, in which every number of e4m3 is exact. Four warps copy
-// keys through registers, in which they become f16, so that what multiplies is the same. Queries in bf16 are
-// divided by a power of two of their row and become f16 too.
+// hopper_latent for keys in e4m3: products are in f16, in which every number of e4m3 is exact. Four warps
+// copy keys through registers, in which they become f16, so that what multiplies is the same. Queries in bf16
+// are divided by a power of two of their row and become f16 too.
 #include "hopper_latent_consumer.hpp"
 #include "hopper_latent_plan.hpp"
 
@@ -37,7 +37,8 @@ __device__ __forceinline__ uint4 load_once(const unsigned char* from, u64 policy
 }
 
 __device__ __forceinline__ void store_four(u32 to, u32 a, u32 b, u32 c, u32 d) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
 }
 
 /// One of four warps that copy keys. It has a part of one of the two blocks of a pair, in steps of `ahead`
@@ -87,20 +88,22 @@ struct copier {
                : 0;
   }
 
-  [[nodiscard]] __device__ __forceinline__ const unsigned char* address(place at, i32 pages, i32 token) const {
+  [[nodiscard]] __device__ __forceinline__ const unsigned char* address(place at, i32 pages,
+                                                                        i32 token) const {
     const i32 page = __shfl_sync(~0U, pages, at.key >> shift);
     return n.k + page * n.k_stride_batch + (token + (at.key & (box_rows - 1))) * n.k_stride_token +
            at.panel * 64 + lane_now() % 4 * 16;
   }
   /// Zeros behind the sequence.
-  [[nodiscard]] __device__ __forceinline__ uint4 load(const share& work, i32 pair, i32 pages, i32 token, int step,
-                                                      int j, u64 policy) const {
+  [[nodiscard]] __device__ __forceinline__ uint4 load(const share& work, i32 pair, i32 pages, i32 token,
+                                                      int step, int j, u64 policy) const {
     const place at = place_of(step, j);
     const unsigned char* const from = address(at, pages, token);
     if ((2 * pair + block) * keys + at.key >= work.keys) return make_uint4(0, 0, 0, 0);
     return load_once(from, policy);
   }
-  __device__ __forceinline__ void ask(const share& work, i32 pair, i32 pages, i32 token, int step, int j) const {
+  __device__ __forceinline__ void ask(const share& work, i32 pair, i32 pages, i32 token, int step,
+                                      int j) const {
     const place at = place_of(step, j);
     const unsigned char* const from = address(at, pages, token);
     if ((2 * pair + block) * keys + at.key < work.keys)
