@@ -11,7 +11,7 @@ namespace emulator {
 
 namespace {
 
-/// What execute.cpp does by itself. The manuals' pseudocode of these is prose, or concerns the machine.
+/// What the emulator does by itself. The manuals' pseudocode of these is prose, or concerns the machine.
 const std::unordered_map<std::string_view, work>& known_works() {
   static const std::unordered_map<std::string_view, work> all{
       {"S_NOP", work::nothing},

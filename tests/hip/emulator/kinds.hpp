@@ -63,7 +63,7 @@ struct memory_call {
 
 enum class number : std::uint8_t { integer, signed64, f16, f32, f64, packed_f16, packed_f32, packed_integer };
 
-/// One kind of instruction. One that has no function is either among those that execute.cpp knows by name, or
+/// One kind of instruction. One that has no function is either among those that decode.cpp knows by name, or
 /// unknown.
 struct kind {
   const char* name;
