@@ -32,10 +32,10 @@ def _stage(into: Path) -> None:
     if (_here / "source").is_dir():  # an unpacked sdist
         shutil.copytree(_here / "source", source)
         return
-    for each in _FOLDERS:
-        shutil.copytree(_tree / each, source / each, ignore=_NOT)
-    for each in _FILES:
-        shutil.copy(_tree / each, source / each)
+    for folder in _FOLDERS:
+        shutil.copytree(_tree / folder, source / folder, ignore=_NOT)
+    for file in _FILES:
+        shutil.copy(_tree / file, source / file)
     shutil.copy(_tree / "LICENSE", into / "LICENSE")
 
 

@@ -45,7 +45,7 @@ Tag: py3-none-any
 def _files(data: Path, target: str) -> list[Path]:
     """The manifests and blobs of a target. Raises SystemExit where there are none."""
     found = sorted(p for p in data.glob(f"kernels/*/{target}/*") if p.is_file() and p.suffix != ".partial")
-    if not any(each.suffix == ".json" for each in found):
+    if not any(file.suffix == ".json" for file in found):
         sys.exit(f"kernel_wheel: no manifests of {target} in {data}/kernels")
     return found
 
@@ -75,8 +75,8 @@ def write(target: str, data: Path, out: Path, version: str) -> Path:
             rows.writerow([inside, f"sha256={digest}", len(content)])
 
         add(f"{package}/__init__.py", _INIT.format(target=target).encode())
-        for each in files:
-            add(f"{package}/share/switchyard/{each.relative_to(data)}", each.read_bytes())
+        for file in files:
+            add(f"{package}/share/switchyard/{file.relative_to(data)}", file.read_bytes())
         add(f"{info}/METADATA", _METADATA.format(name=name, version=version, target=target).encode())
         add(f"{info}/WHEEL", _WHEEL.encode())
         add(f"{info}/entry_points.txt", f"[switchyard.roots]\n{package} = {package}:roots\n".encode())

@@ -67,19 +67,19 @@ def count_instructions(program, launches):
         print("instructions: skipped, valgrind is not installed")
         return
     for which, name in {"sixteen": "16 parameters", "rotary": "all of rotary", "attention": "all of attention_forward"}.items():
-        each = instructions_of(program, [f"{which}-{how}" for how in ("dispatched", "bare", "empty")])
-        bare = each[f"{which}-bare"]
-        show(f"warm launch, {name}, instructions over bare", each[f"{which}-dispatched"] - bare, "")
-        show(f"warm launch, {name}, instructions of the bare launch", bare - each[f"{which}-empty"], "")
+        counts = instructions_of(program, [f"{which}-{how}" for how in ("dispatched", "bare", "empty")])
+        bare = counts[f"{which}-bare"]
+        show(f"warm launch, {name}, instructions over bare", counts[f"{which}-dispatched"] - bare, "")
+        show(f"warm launch, {name}, instructions of the bare launch", bare - counts[f"{which}-empty"], "")
     for which, name in {
         "few": "few rows",
         "sizes": "10,000 rows",
         "attention": "10,000 rows, attention",
         "costs": "10,000 rows, costs",
     }.items():
-        each = instructions_of(program, [f"{which}-chosen", f"{which}-drawn"])
-        show(f"selection, {name}, instructions", each[f"{which}-chosen"] - each[f"{which}-drawn"], "")
-    each = instructions_of(
+        counts = instructions_of(program, [f"{which}-chosen", f"{which}-drawn"])
+        show(f"selection, {name}, instructions", counts[f"{which}-chosen"] - counts[f"{which}-drawn"], "")
+    counts = instructions_of(
         launches,
         [
             "sixteen-bare",
@@ -96,10 +96,10 @@ def count_instructions(program, launches):
         "sixteen-routed": "the same, routed by the stream",
         "maps-bound": "4 tensor maps of 16 arguments",
     }.items():
-        show(f"warm launch, {name}, instructions over the backend", each[case] - each[case.split("-")[0] + "-bare"], "")
+        show(f"warm launch, {name}, instructions over the backend", counts[case] - counts[case.split("-")[0] + "-bare"], "")
     show(
         "warm launch, routed on the null stream, instructions over the backend",
-        each["sixteen-routed_null"] - each["sixteen-bare_null"],
+        counts["sixteen-routed_null"] - counts["sixteen-bare_null"],
         "",
     )
 

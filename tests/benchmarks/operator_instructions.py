@@ -43,7 +43,7 @@ def main():
         counted = subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}/counts", program, folder, *operator]
         )
-        for path in sorted(glob.glob(f"{out}/counts.*"), key=lambda each: int(each.rpartition(".")[2])):
+        for path in sorted(glob.glob(f"{out}/counts.*"), key=lambda path: int(path.rpartition(".")[2])):
             with open(path) as dump:
                 text = dump.read()
             label = re.search(r"desc: Trigger: Client Request: (\S+) (\S+) (\S+) (\d+)", text)

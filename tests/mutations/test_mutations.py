@@ -45,7 +45,7 @@ int main() {
   int out[] = {clamp(2, 5), twice_more(3), is_between(1, 1, 3), is_between(3, 1, 3), is_between(0, 1, 3), is_between(4, 1, 3), sum_below(0),
                sum_below(1), sum_below(4), sum_below(6), sum_below(-1), letter('a'),
                letter('b'), 0};
-  for (int each : out) std::printf("%d ", each);
+  for (int value : out) std::printf("%d ", value);
 }
 """
 

@@ -32,7 +32,7 @@ def main():
     print(f"{'study':34} shapes    mean     p99   worst at")
     for name, regrets in found.items():
         mean, p99, worst = summary([regret for regret, _ in regrets])
-        shape = max(regrets, key=lambda each: each[0])[1]
+        shape = max(regrets, key=lambda regret: regret[0])[1]
         print(f"{name:34} {len(regrets):6}  {mean:.4f}  {p99:6.3f}  {worst:6.3f} {shape.at}, {shape.best:.1f} us")
         if "--update" in words:
             bounds[name] = {"mean": round(mean, 4), "p99": round(p99, 3)}

@@ -103,7 +103,7 @@ def test_swapped_kernels():
         check(5 < ratio["low"] <= ratio["value"] <= ratio["high"], ratio)
         check(abs(ratio["value"] * shape["best_us"] / shape["chosen_us"] - 1) < 1e-9, shape)
         check(shape["tune_would_choose"] == "lazy" and shape["drifted"], shape)
-    worst = max(found["shapes"], key=lambda each: each["ratio"]["value"])
+    worst = max(found["shapes"], key=lambda shape: shape["ratio"]["value"])
     check(worst["shape"] == found["worst"] and found["p99"] == worst["ratio"]["value"], found["worst"])
     product = 1
     for shape in found["shapes"]:

@@ -11,9 +11,10 @@ namespace {
 
 thread_local std::string explanations;  // JSON objects, one a line
 
-[[nodiscard]] nlohmann::ordered_json to_json(const switchyard::candidate_report& each) {
-  return {{"variant", each.variant},       {"target", each.target},     {"config", each.config},
-          {"admissible", each.admissible}, {"obstacle", each.obstacle}, {"microseconds", each.microseconds}};
+[[nodiscard]] nlohmann::ordered_json to_json(const switchyard::candidate_report& candidate) {
+  return {{"variant", candidate.variant},   {"target", candidate.target},
+          {"config", candidate.config},     {"admissible", candidate.admissible},
+          {"obstacle", candidate.obstacle}, {"microseconds", candidate.microseconds}};
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ void keep_explanation(const switchyard::explanation& why) {
   out["row"] = why.row_at;
   out["launches"] = why.launches;
   out["candidates"] = nlohmann::ordered_json::array();
-  for (const auto& each : why.candidates) out["candidates"].push_back(to_json(each));
+  for (const auto& candidate : why.candidates) out["candidates"].push_back(to_json(candidate));
   explanations += out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -314,7 +314,7 @@ struct op_kernel<Operator, Function> {
       throw std::runtime_error{"switchyard: the schema of " + std::string{Operator::name} + " differs"};
     const auto given = unbox_to_tuple<Operands...>(stack);
     op_options<Operator> options{stack + operands};
-    auto out = std::apply([&](const auto&... each) { return Function(options, each...); }, given);
+    auto out = std::apply([&](const auto&... tensors) { return Function(options, tensors...); }, given);
     box_from_tuple<Results...>(stack, std::move(out));
   }
 };
