@@ -194,8 +194,8 @@ template <class Arguments>
   return a;
 }
 
-/// Names a stride or the scale where it is not set but matters; empty where all are. `lse`, `bias` and pages
-/// have strides only where they are given.
+/// Names a stride or the scale where it is not set but matters; empty where all are. `lse`, `dlse`, `bias`,
+/// `dbias` and pages have strides only where they are given.
 template <class Arguments>
 [[nodiscard]] std::string check_attention_strides(const Arguments& call) {
   using arguments = Arguments;
@@ -215,6 +215,20 @@ template <class Arguments>
   }
   if constexpr (requires { a.block_table; }) {
     if (wrong.empty() && a.block_table != nullptr) wrong = wrong_strides<&arguments::block_table_stride>(a);
+  }
+  if constexpr (requires { a.dout; }) {
+    if (wrong.empty())
+      wrong =
+          wrong_strides<&arguments::dout_stride_batch, &arguments::dout_stride_head,
+                        &arguments::dout_stride_token, &arguments::dq_stride_batch,
+                        &arguments::dq_stride_head, &arguments::dq_stride_token, &arguments::dk_stride_batch,
+                        &arguments::dk_stride_head, &arguments::dk_stride_token, &arguments::dv_stride_batch,
+                        &arguments::dv_stride_head, &arguments::dv_stride_token>(a);
+    if (wrong.empty() && a.dlse != nullptr)
+      wrong = wrong_strides<&arguments::dlse_stride_batch, &arguments::dlse_stride_head>(a);
+    if (wrong.empty() && a.dbias != nullptr)
+      wrong = wrong_strides<&arguments::dbias_stride_batch, &arguments::dbias_stride_head,
+                            &arguments::dbias_stride_row>(a);
   }
   if (wrong.empty() && is_unset(a.scale)) return "scale is not set";
   if (wrong.empty() && mark_unless_finite(a.scale) < 0) return "scale must be finite";

@@ -209,20 +209,6 @@ struct attention_backward {
     if (std::string wrong = wrong_addresses<&arguments::dlse>(a); !wrong.empty()) return wrong;
     if (a.dbias != nullptr && a.bias == nullptr) return "dbias is wanted, but there is no bias";
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
-    const arguments set = without_unused_strides(a);
-    std::string wrong =
-        wrong_strides<&arguments::dout_stride_batch, &arguments::dout_stride_head,
-                      &arguments::dout_stride_token, &arguments::dq_stride_batch, &arguments::dq_stride_head,
-                      &arguments::dq_stride_token, &arguments::dk_stride_batch, &arguments::dk_stride_head,
-                      &arguments::dk_stride_token, &arguments::dv_stride_batch, &arguments::dv_stride_head,
-                      &arguments::dv_stride_token>(set);
-    if (wrong.empty() && a.dlse != nullptr)
-      wrong = wrong_strides<&arguments::dlse_stride_batch, &arguments::dlse_stride_head>(set);
-    if (wrong.empty() && a.dbias != nullptr) {
-      wrong = wrong_strides<&arguments::dbias_stride_batch, &arguments::dbias_stride_head,
-                            &arguments::dbias_stride_row>(set);
-    }
-    if (!wrong.empty()) return wrong;
     if (mark_misaligned_for(a.dtype, a.bias, a.dbias) < 0)
       return "bias and dbias must be aligned to their element size";
     const std::int64_t aligned = a.alignment();
@@ -368,11 +354,7 @@ struct attention_backward {
     using keys = key_list<PackedK>;
     using cu_q = cu_seqlens_list<&arguments::cu_seqlens_q>;
     using cu_k = cu_seqlens_list<&arguments::cu_seqlens_k>;
-    using block_mask = attention::block_mask<options, arguments>;
-    arguments a = default_arguments<arguments>(fields);
-    described.set(a, with);
-    if (block_mask::is_given(with)) [[unlikely]]
-      block_mask::bind(name, a, with);
+    arguments a = attention::begin<attention_backward>(with);
     const auto bind_all = [&]<class Views>(Views all, const auto&... first) {
       described.bind(all, name, a, true, with, first..., of.q, of.out, of.dout, of.dq, of.lse, with.dlse,
                      of.k, of.v, of.dk, of.dv);

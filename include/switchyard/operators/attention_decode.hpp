@@ -223,7 +223,7 @@ struct attention_decode {
     using keys = views<attention::k_view<arguments, &arguments::kv_dtype, false>,
                        attention::v_view<arguments, &arguments::kv_dtype, false>,
                        attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
-    arguments a = begin(with);
+    arguments a = attention::begin<attention_decode>(with);
     described.bind(call_views{} + keys{}, name, a, true, with, q, out, with.lse, k, v, with.seqused_k);
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
@@ -235,7 +235,7 @@ struct attention_decode {
       const const_tensor& q, const paged& cache, const tensor& out,
       const std::type_identity_t<Options>& with = Options{}) {
     attention::require_no_seqused(name, with);
-    arguments a = begin(with);
+    arguments a = attention::begin<attention_decode>(with);
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     a.block_table_entries = cache.block_table.extent(1);
@@ -249,15 +249,6 @@ struct attention_decode {
   template <class Reader>
   [[nodiscard]] static arguments call_named(Reader& in) {
     return attention::call_named<attention_decode>(in);
-  }
-
- private:
-  /// What no tensor decides.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
-    arguments a = default_arguments<arguments>(fields);
-    described.set(a, with);
-    return a;
   }
 };
 

@@ -293,7 +293,7 @@ struct attention_forward {
   [[nodiscard, gnu::always_inline]] inline static arguments call(
       const const_tensor& q, const const_tensor& k, const const_tensor& v, const tensor& out,
       const std::type_identity_t<Options>& with = Options{}) {
-    arguments a = begin(with);
+    arguments a = attention::begin<attention_forward>(with);
     if (with.cu_seqlens_k) {
       using keys =
           views<attention::k_view<arguments, &arguments::kv_dtype, true>,
@@ -317,7 +317,7 @@ struct attention_forward {
       const const_tensor& q, const paged& cache, const tensor& out,
       const std::type_identity_t<Options>& with = Options{}) {
     attention::require_no_seqused(name, with);
-    arguments a = begin(with);
+    arguments a = attention::begin<attention_forward>(with);
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     a.block_table_entries = cache.block_table.extent(1);
@@ -359,17 +359,6 @@ struct attention_forward {
   }
 
   using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
-
-  /// What no tensor decides.
-  template <class = void>
-  [[nodiscard, gnu::always_inline]] inline static arguments begin(const options& with) {
-    using block_mask = attention::block_mask<options, arguments>;
-    arguments a = default_arguments<arguments>(fields);
-    described.set(a, with);
-    if (block_mask::is_given(with)) [[unlikely]]
-      block_mask::bind(name, a, with);
-    return a;
-  }
 
   /// The tensors of the queries, those of the keys, and those of the scores.
   template <class Keys, class... Tensors>

@@ -336,6 +336,20 @@ template <class Operator, class Reader>
   return Operator::call(in.tensor("q"), cache, in.tensor("out"), with);
 }
 
+/// The arguments of a call as far as no tensor decides them.
+template <class Operator>
+[[nodiscard, gnu::always_inline]] inline typename Operator::arguments begin(
+    const typename Operator::options& with) {
+  auto a = default_arguments<typename Operator::arguments>(Operator::fields);
+  Operator::described.set(a, with);
+  if constexpr (requires { with.kv_num_blocks; }) {
+    using masks = block_mask<typename Operator::options, typename Operator::arguments>;
+    if (masks::is_given(with)) [[unlikely]]
+      masks::bind(Operator::name, a, with);
+  }
+  return a;
+}
+
 /// The most keys of a sequence in pages.
 [[nodiscard, gnu::always_inline]] inline std::int64_t longest_of(const paged& cache) noexcept {
   return cache.longest >= 0 ? cache.longest
