@@ -109,7 +109,7 @@ __device__ void make_operands(const Number* x, i64 in_features, const operand_me
     float sums[2]{};
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      constexpr int order[4]{0, 2, 1, 3};
+      constexpr int order[4]{0, pairs_neighbours<Format> ? 1 : 2, pairs_neighbours<Format> ? 2 : 1, 3};
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const f16 value = __float2half_rn(to_float(of[half].element[order[e]]) * scale);
@@ -371,7 +371,7 @@ struct pipeline {
   }
 
   __device__ __forceinline__ void store_result(float value, int row, i64 output, const float* scales) const {
-    if constexpr (has_sums) value = value * 0x1p24F * scales[row];
+    if constexpr (has_sums) value = value * units_of_sum<Format> * scales[row];
     if (a.bias != nullptr) value += a.bias[output];
     store(a, (first_row + row) * a.out_stride_row + output, value);
   }
