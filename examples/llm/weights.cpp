@@ -32,6 +32,16 @@ namespace {
       return weight_format::q4_k;
     case tensor_type::q6_k:
       return weight_format::q6_k;
+    case tensor_type::q5_k:
+      return weight_format::q5_k;
+    case tensor_type::iq4_nl:
+      return weight_format::iq4_nl;
+    case tensor_type::mxfp4:
+      return weight_format::mxfp4;
+    case tensor_type::q5_0:
+      return weight_format::q5_0;
+    case tensor_type::q5_1:
+      return weight_format::q5_1;
     default:
       throw file.error("tensor '" + std::string{tensor.name} + "' is of type " + to_string(tensor.type) +
                        ", which this engine does not multiply with");

@@ -36,7 +36,7 @@ using switchyard::test::tiny_shape;
 
 TEST_CASE("logits of each architecture are those of double precision", "[engine]") {
   sy::catalog catalog;
-  std::vector<tiny_shape> shapes(4);
+  std::vector<tiny_shape> shapes(6);
   shapes[1].architecture = "qwen2";
   shapes[1].format = weight_format::q4_k;
   shapes[1].value_format = weight_format::q6_k;  // as files of mixed formats have it: three products for qkv
@@ -45,6 +45,10 @@ TEST_CASE("logits of each architecture are those of double precision", "[engine]
   shapes[2].is_tied = false;
   shapes[3].format = shapes[3].value_format = weight_format::q4_0;
   shapes[3].heads = shapes[3].heads_kv = 3;
+  shapes[4].format = weight_format::q5_k;
+  shapes[4].value_format = weight_format::mxfp4;
+  shapes[5].format = weight_format::q5_0;
+  shapes[5].value_format = weight_format::iq4_nl;
   for (const tiny_shape& shape : shapes) {
     const model_on_disk files{shape};
     llm::loaded_model model{catalog, sy::device::host(), files.path, small_options()};

@@ -178,7 +178,12 @@ TEST_CASE("block formats and names of types") {
   CHECK(is(tensor_type::q8_0, 32, 34));
   CHECK(is(tensor_type::q4_k, 256, 144));
   CHECK(is(tensor_type::q6_k, 256, 210));
-  CHECK_FALSE(block_of(tensor_type::q5_k));
+  CHECK(is(tensor_type::q5_0, 32, 22));
+  CHECK(is(tensor_type::q5_1, 32, 24));
+  CHECK(is(tensor_type::q5_k, 256, 176));
+  CHECK(is(tensor_type::iq4_nl, 32, 18));
+  CHECK(is(tensor_type::mxfp4, 32, 17));
+  CHECK_FALSE(block_of(tensor_type::q3_k));
   CHECK_FALSE(block_of(tensor_type{77}));
   CHECK(to_string(tensor_type::q4_k) == "Q4_K");
   CHECK(to_string(tensor_type{77}) == "type 77");

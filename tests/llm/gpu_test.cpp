@@ -97,7 +97,7 @@ template <class Work>
 }
 
 [[nodiscard]] std::vector<tiny_shape> shapes_of_all_formats() {
-  std::vector<tiny_shape> out(5, usual_shape());
+  std::vector<tiny_shape> out(7, usual_shape());
   out[1].architecture = "qwen2";
   out[1].format = weight_format::q4_k;
   out[1].value_format = weight_format::q6_k;
@@ -107,6 +107,10 @@ template <class Work>
   out[3].format = out[3].value_format = weight_format::q4_0;
   out[3].head_dim = 64;
   out[4].format = out[4].value_format = weight_format::bf16;
+  out[5].format = weight_format::q5_k;
+  out[5].value_format = weight_format::mxfp4;
+  out[6].format = weight_format::q5_1;
+  out[6].value_format = weight_format::iq4_nl;
   return out;
 }
 

@@ -8,6 +8,7 @@ The weights repeat a random block of a mebibyte, whose scales keep all states fi
 """
 
 import argparse
+import math
 import random
 import struct
 import sys
@@ -27,6 +28,11 @@ FORMATS = {
     "q4_0": (2, 32, 18),
     "q4_k": (12, 256, 144),
     "q6_k": (14, 256, 210),
+    "q5_k": (13, 256, 176),
+    "iq4_nl": (20, 32, 18),
+    "mxfp4": (39, 32, 17),
+    "q5_0": (6, 32, 22),
+    "q5_1": (7, 32, 24),
 }
 ALIGNMENT = 32
 
@@ -63,6 +69,19 @@ def random_blocks(generator, name, deviation):
         put(2, 7.5 * deviation / 220)
     elif name == "q6_k":
         put(208, deviation / 1366)
+    elif name == "q5_k":
+        put(0, deviation / 528)
+        put(2, 15.5 * deviation / 528)
+    elif name == "iq4_nl":
+        put(0, deviation / 67.4)
+    elif name == "mxfp4":
+        # The deviation of a random number of e2m1 is 2.93; the nearest power of two.
+        data[0::size] = bytes([127 + round(math.log2(deviation / 2.93))]) * count
+    elif name == "q5_0":
+        put(0, deviation / 9.2)
+    elif name == "q5_1":
+        put(0, deviation / 9.2)
+        put(2, -15.5 * deviation / 9.2)
     return bytes(data)
 
 

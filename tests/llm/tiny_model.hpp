@@ -83,8 +83,10 @@ class tiny_model {
 
   [[nodiscard]] static llm::tensor_type type_of(operators::weight_format format) {
     using llm::tensor_type;
-    constexpr std::array types{tensor_type::f32,  tensor_type::f16,  tensor_type::bf16, tensor_type::q8_0,
-                               tensor_type::q4_0, tensor_type::q4_1, tensor_type::q4_k, tensor_type::q6_k};
+    constexpr std::array types{tensor_type::f32,  tensor_type::f16,    tensor_type::bf16,  tensor_type::q8_0,
+                               tensor_type::q4_0, tensor_type::q4_1,   tensor_type::q4_k,  tensor_type::q6_k,
+                               tensor_type::q5_k, tensor_type::iq4_nl, tensor_type::mxfp4, tensor_type::q5_0,
+                               tensor_type::q5_1};
     return types[static_cast<std::size_t>(format)];
   }
 

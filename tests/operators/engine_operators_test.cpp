@@ -31,17 +31,12 @@ using switchyard::test::tensor;
 namespace {
 
 constexpr std::array<dtype, 3> types{dtype::f32, dtype::f16, dtype::bf16};
-constexpr std::array all_formats{weight_format::f32,    weight_format::f16,   weight_format::bf16,
-                                 weight_format::q8_0,   weight_format::q4_0,  weight_format::q4_1,
-                                 weight_format::q4_k,   weight_format::q6_k,  weight_format::q5_k,
-                                 weight_format::iq4_nl, weight_format::mxfp4, weight_format::q5_0,
-                                 weight_format::q5_1};
+constexpr std::array formats{weight_format::f32,    weight_format::f16,   weight_format::bf16,
+                             weight_format::q8_0,   weight_format::q4_0,  weight_format::q4_1,
+                             weight_format::q4_k,   weight_format::q6_k,  weight_format::q5_k,
+                             weight_format::iq4_nl, weight_format::mxfp4, weight_format::q5_0,
+                             weight_format::q5_1};
 constexpr std::size_t plain_formats = 3;
-constexpr std::size_t gpu_formats = 8;  // GPUs have no kernels for the others
-
-[[nodiscard]] std::span<const weight_format> formats() {
-  return std::span{all_formats}.first(sy::test::tested_kind() == "host" ? all_formats.size() : gpu_formats);
-}
 
 template <class Values>
 [[nodiscard]] auto any_of(const Values& values) {
@@ -103,7 +98,7 @@ TEST_CASE("products with quantised weights of every variant", "[matmul_quantized
     sy::tune::request wanted;
     want(wanted, "dtype", any_of(types));
     want(wanted, "out_dtype", any_of(types));
-    want(wanted, "weights", any_of(formats()));
+    want(wanted, "weights", any_of(formats));
     want(wanted, "int8_activations", up_to(2) - 1);
     want(wanted, "with_bias", up_to(2) - 1);
     want(wanted, "rows", any_of(std::array<std::int64_t, 12>{0, 1, 2, 3, 4, 7, 13, 20, 40, 70, 130, 300}));
@@ -117,7 +112,7 @@ TEST_CASE("products with quantised weights of every variant", "[matmul_quantized
 
 TEST_CASE("products of rows with gaps", "[matmul_quantized]") {
   sy::test::skip_without_variants<ops::matmul_quantized>();
-  for (const weight_format format : formats().subspan(plain_formats)) {
+  for (const weight_format format : std::span{formats}.subspan(plain_formats)) {
     for (const bool int8_activations : {false, true}) {
       const std::int64_t rows = 11;
       const std::int64_t in = 512;
@@ -191,7 +186,7 @@ TEST_CASE("a NaN among activations reaches every output of its row, and no other
 
 TEST_CASE("rows of a table of every variant", "[embedding]") {
   sy::test::skip_without_variants<ops::embedding>();
-  for (const weight_format format : formats()) {
+  for (const weight_format format : formats) {
     for (const dtype type : types) {
       // Kernels that read whole vectors take multiples of one.
       for (const std::int64_t columns : {up_to(300), 64 * up_to(5)}) {

@@ -220,8 +220,9 @@ TEST_CASE("wrong calls of norms are refused or harmless", "[wrong_calls]") {
 
 TEST_CASE("wrong calls of products and tables are refused or harmless", "[wrong_calls]") {
   const auto any_format = [](random_bits& random) {
-    constexpr std::array all{weight_format::f32, weight_format::bf16, weight_format::q8_0,
-                             weight_format::q4_k};
+    constexpr std::array all{weight_format::f32,   weight_format::bf16, weight_format::q8_0,
+                             weight_format::q4_k,  weight_format::q5_k, weight_format::iq4_nl,
+                             weight_format::mxfp4, weight_format::q5_0, weight_format::q5_1};
     return all[random() % all.size()];
   };
   const auto row_bytes_of = [](weight_format format, std::int64_t columns) {
