@@ -4,6 +4,8 @@
 
 #include <switchyard/operators/matmul_quantized.hpp>
 
+#include "ggml-backend.h"
+
 #include "../operations.hpp"
 #include "elements_call.hpp"
 
