@@ -293,6 +293,10 @@ def main():
         (status, out, problem), (0, "0 errors, 0 warnings, 0 notes in 1 manifests, 1 tables and 2 blobs\n", ""), "a sound tree"
     )
     checks.equal(run(program, "check", "--strict", folder)[0], 0, "a sound tree, strictly")
+    tree.manifest["variants"][0].update(max_error=0.5, reproducible="rows")
+    tree.write()
+    checks.equal(run(program, "check", "--strict", folder)[0], 0, "a variant that states its error and its class")
+    tree = Tree(folder).write()
     status, out, _ = run(program, "check", tree.table_path)
     checks.equal(
         (status, out),

@@ -14,6 +14,7 @@ seconds. Without a GPU it measures small calls on the CPU, without graphs, to te
 """
 
 import argparse
+import contextlib
 import json
 import math
 import statistics
@@ -58,14 +59,11 @@ class Timed:
         if not self.on_gpu:
             self.replays = 1
             return
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                function()
-        torch.cuda.current_stream().wait_stream(stream)
+        for _ in range(3):
+            function()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        # A backward runs on the stream of its forward, which is therefore the one that is captured.
+        with torch.cuda.graph(self.graph, stream=torch.cuda.current_stream()):
             function()
         self.run = self.graph.replay
         self.replays = 3
@@ -169,7 +167,8 @@ def main() -> None:
                 if given.budget_s and time.monotonic() - begin > given.budget_s:
                     print(f"not measured, for want of time: {case} {tokens} {dim}")
                     continue
-                line = measure(given, case, tokens, dim)
+                with torch.cuda.stream(torch.cuda.Stream()) if torch.cuda.is_available() else contextlib.nullcontext():
+                    line = measure(given, case, tokens, dim)
                 if given.out:
                     with open(given.out, "a", encoding="utf-8") as file:
                         file.write(json.dumps(line) + "\n")

@@ -63,8 +63,8 @@ class key_checker {
 
   void manifest(const nlohmann::json& file) {
     static const key_set top{"schema", "operator", "target", "built_by", "shared", "variants", "release"};
-    static const key_set variant{"id",      "type",    "config",    "requires", "cost",
-                                 "cost_us", "cost_ns", "workspace", "launches", "like"};
+    static const key_set variant{"id",      "type",      "config",   "requires",  "cost",         "cost_us",
+                                 "cost_ns", "workspace", "launches", "max_error", "reproducible", "like"};
     static const key_set launch{"blob",  "sha256",  "kernel",       "grid",
                                 "block", "cluster", "shared_bytes", "cooperative",
                                 "fill",  "byte",    "parameters",   "programmatic_dependent_launch",
