@@ -28,10 +28,10 @@ namespace {
 
 // ---- prompts
 
-template <class Element, class Kv>
+template <class Element, class Kv, class Query = Element>
 void attention_tile(const block& this_block, attention_arguments a, std::int32_t block_m,
                     std::int32_t block_n) {
-  attend_tile<Element, Kv>(this_block, a, block_m, block_n, scales_of(a));
+  attend_tile<Element, Kv, Query>(this_block, a, block_m, block_n, scales_of(a));
 }
 
 /// Under a block mask: rows of one head, of one block of queries. block_m and block_n divide 128; scratch as
@@ -99,9 +99,9 @@ void attention_combine(const block& this_block, attention_arguments a, std::int3
 
 // ---- in double
 
-template <class Element, class Kv>
+template <class Element, class Kv, class Query = Element>
 void attention_reference(const block& this_block, attention_arguments a) {
-  attend_in_double<Element, Kv>(this_block, a, scales_of(a));
+  attend_in_double<Element, Kv, Query>(this_block, a, scales_of(a));
 }
 
 }  // namespace
@@ -112,13 +112,15 @@ using switchyard::host::kernel;
 using switchyard::host::make_kernel;
 
 extern const kernel attention_tile_f32_f32, attention_tile_f16_f16, attention_tile_bf16_bf16,
-    attention_tile_f16_f8_e4m3, attention_tile_bf16_f8_e4m3;
+    attention_tile_f16_f8_e4m3, attention_tile_bf16_f8_e4m3, attention_tile_f16_all_f8_e4m3,
+    attention_tile_bf16_all_f8_e4m3;
 extern const kernel attention_rows_f32_f32, attention_rows_f16_f16, attention_rows_bf16_bf16,
     attention_rows_f16_f8_e4m3, attention_rows_bf16_f8_e4m3;
 extern const kernel attention_split_f32_f32, attention_split_f16_f16, attention_split_bf16_bf16,
     attention_split_f16_f8_e4m3, attention_split_bf16_f8_e4m3;
 extern const kernel attention_reference_f32_f32, attention_reference_f16_f16, attention_reference_bf16_bf16,
-    attention_reference_f16_f8_e4m3, attention_reference_bf16_f8_e4m3;
+    attention_reference_f16_f8_e4m3, attention_reference_bf16_f8_e4m3, attention_reference_f16_all_f8_e4m3,
+    attention_reference_bf16_all_f8_e4m3;
 extern const kernel attention_combine_f32, attention_combine_f16, attention_combine_bf16;
 extern const kernel attention_blocks_f32, attention_blocks_f16, attention_blocks_bf16;
 
@@ -127,6 +129,8 @@ const kernel attention_tile_f16_f16 = make_kernel<&attention_tile<half, half>>()
 const kernel attention_tile_bf16_bf16 = make_kernel<&attention_tile<bfloat, bfloat>>();
 const kernel attention_tile_f16_f8_e4m3 = make_kernel<&attention_tile<half, float8>>();
 const kernel attention_tile_bf16_f8_e4m3 = make_kernel<&attention_tile<bfloat, float8>>();
+const kernel attention_tile_f16_all_f8_e4m3 = make_kernel<&attention_tile<half, float8, float8>>();
+const kernel attention_tile_bf16_all_f8_e4m3 = make_kernel<&attention_tile<bfloat, float8, float8>>();
 const kernel attention_blocks_f32 = make_kernel<&attention_blocks<float>>();
 const kernel attention_blocks_f16 = make_kernel<&attention_blocks<half>>();
 const kernel attention_blocks_bf16 = make_kernel<&attention_blocks<bfloat>>();
@@ -145,6 +149,9 @@ const kernel attention_reference_f16_f16 = make_kernel<&attention_reference<half
 const kernel attention_reference_bf16_bf16 = make_kernel<&attention_reference<bfloat, bfloat>>();
 const kernel attention_reference_f16_f8_e4m3 = make_kernel<&attention_reference<half, float8>>();
 const kernel attention_reference_bf16_f8_e4m3 = make_kernel<&attention_reference<bfloat, float8>>();
+const kernel attention_reference_f16_all_f8_e4m3 = make_kernel<&attention_reference<half, float8, float8>>();
+const kernel attention_reference_bf16_all_f8_e4m3 =
+    make_kernel<&attention_reference<bfloat, float8, float8>>();
 const kernel attention_combine_f32 = make_kernel<&attention_combine<float>>();
 const kernel attention_combine_f16 = make_kernel<&attention_combine<half>>();
 const kernel attention_combine_bf16 = make_kernel<&attention_combine<bfloat>>();

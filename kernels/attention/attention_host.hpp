@@ -150,6 +150,11 @@ class block_lists {
   return seen;
 }
 
+/// What multiplies a head's queries.
+[[nodiscard]] inline float scale_of_queries(const attention_arguments& a, std::int64_t head) {
+  return a.q_scale != nullptr ? a.q_scale[head * a.q_scale_stride] : 1.0F;
+}
+
 template <class Element>
 [[nodiscard]] inline const Element* query_row(const attention_arguments& a, const sequence& s, std::int64_t h,
                                               std::int64_t i) {

@@ -70,9 +70,9 @@ struct row_range {
 template <class Element>
 void pack_queries(const row_range& rows, std::int64_t padded_rows, std::int64_t stride, float* to) {
   const attention_arguments& a = rows.a;
-  const float scale = query_scale(a);
   std::fill_n(to, padded_rows * stride, 0.0F);
   for (std::int64_t r = 0; r < rows.count(); ++r, to += stride) {
+    const float scale = query_scale(a) * scale_of_queries(a, rows.head(r));
     const Element* from = query_row<Element>(a, rows.s, rows.head(r), rows.query(r));
     std::int64_t d = 0;
     for (; d + width <= a.head_dim; d += width) store(to + d, load(from + d) * scale);

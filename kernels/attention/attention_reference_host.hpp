@@ -19,15 +19,16 @@ namespace {
 using switchyard::host::block;
 
 /// Scratch: 8 * head_dim_v + 64 bytes. The grid is [queries, heads, batch].
-template <class Element, class Kv>
+template <class Element, class Kv, class Query = Element>
 void attend_in_double(const block& this_block, const attention_arguments& a, const kv_scales& scales) {
   const sequence s{a, this_block.index.z};
   const std::int64_t i = this_block.index.x;
   const std::int64_t h = this_block.index.y;
   if (i >= s.queries) return;
   const std::int64_t head_kv = h / (a.heads / a.heads_kv);
-  const double scale = static_cast<double>(a.scale) * static_cast<double>(scales.of_k(head_kv));
-  const Element* q = query_row<Element>(a, s, h, i);
+  const double scale = static_cast<double>(a.scale) * static_cast<double>(scales.of_k(head_kv)) *
+                       static_cast<double>(scale_of_queries(a, h));
+  const Query* q = query_row<Query>(a, s, h, i);
   arena memory{this_block.scratch};
   auto* values = memory.take<double>(a.head_dim_v);
   std::fill_n(values, a.head_dim_v, 0.0);

@@ -31,7 +31,7 @@ struct row_scratch {
 };
 
 /// Takes it, with the queries packed and nothing seen.
-template <class Element, class Kv>
+template <class Query, class Kv>
 [[nodiscard]] row_scratch<Kv> begin_rows(arena& memory, const attention_arguments& a, const row_range& rows,
                                          std::int64_t block_n) {
   row_scratch<Kv> out{};
@@ -46,7 +46,7 @@ template <class Element, class Kv>
   out.packed = memory.take<float>(block_n * std::max(a.head_dim, out.out_stride));
   out.k_rows = memory.take<const Kv*>(block_n);
   out.v_rows = memory.take<const Kv*>(block_n);
-  pack_queries<Element>(rows, out.padded, a.head_dim, out.queries);
+  pack_queries<Query>(rows, out.padded, a.head_dim, out.queries);
   std::fill_n(out.values, out.padded * out.out_stride, 0.0F);
   std::fill_n(out.rescales, out.padded, 1.0F);
   for (std::int64_t r = 0; r < out.count; ++r) out.states[r] = softmax_state::of_row(a, rows.head(r));
@@ -57,7 +57,7 @@ template <class Element, class Kv>
 /// a row gives does not depend on the others. Scratch, with m = round_up(block_m, 12) and w =
 /// round_up(head_dim_v, 32): 4 * (m * (head_dim + block_n + w + 8) + block_n * (head_dim + w + 4)) + 1024
 /// bytes. block_n is a multiple of 32.
-template <class Element, class Kv>
+template <class Element, class Kv, class Query = Element>
 void attend_tile(const block& this_block, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
                  const kv_scales& scales) {
   a.scale *= scales.of_k(this_block.index.y % a.heads_kv);
@@ -67,7 +67,7 @@ void attend_tile(const block& this_block, attention_arguments a, std::int64_t bl
   if (rows.count() <= 0) return;
   constexpr auto step = static_cast<std::int64_t>(tile_rows);
   arena memory{this_block.scratch};
-  const row_scratch<Kv> own = begin_rows<Element, Kv>(memory, a, rows, block_n);
+  const row_scratch<Kv> own = begin_rows<Query, Kv>(memory, a, rows, block_n);
   auto* seen = memory.take<key_range>(own.padded / step);
   for (std::int64_t r = 0; r < own.padded; r += step) {
     seen[r / step] = {rows.s.visible(a, rows.query(r)).begin,

@@ -98,6 +98,8 @@ template <class Operator>
     if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
   if constexpr (requires { a.k_scale; }) out |= mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
+  if constexpr (requires { a.q_scale; })
+    out |= mark_misaligned<4>(a.q_scale) | mark_scale_strides(a.q_scale_stride, 0);
   if constexpr (requires { a.kv_num_blocks; }) {
     if (block_mask_bits(a) != 0) out |= mark_block_mask(a);
   }
@@ -123,6 +125,9 @@ template <class Operator>
                                             &arguments::v_scale>(a);
         !wrong.empty())
       return wrong;
+  }
+  if constexpr (requires { a.q_scale; }) {
+    if (std::string wrong = wrong_addresses<&arguments::q_scale>(a); !wrong.empty()) return wrong;
   }
   if constexpr (requires { a.dropout_p; }) {
     std::string wrong =
@@ -243,26 +248,32 @@ template <class Arguments>
   return {};
 }
 
-/// What is wrong with how the scales of keys and values lie in memory; empty when nothing is.
+/// What is wrong with how scales of e4m3 lie in memory; empty when nothing is.
 template <class Arguments>
 [[nodiscard]] std::string check_scale_strides(const Arguments& a) {
   if (a.k_scale_stride < 0 || a.k_scale_stride > 1 || a.v_scale_stride < 0 || a.v_scale_stride > 1)
     return "k_scale_stride and v_scale_stride must be 0 or 1";
+  if constexpr (requires { a.q_scale; }) {
+    if (a.q_scale_stride < 0 || a.q_scale_stride > 1) return "q_scale_stride must be 0 or 1";
+  }
   return {};
 }
 
-/// What is wrong with the addresses and the alignment of a forward call, whose keys and values are of
-/// `type_kv`; empty when nothing is. Null `bias`: none.
+/// What is wrong with the addresses and the alignment of a forward call, whose queries are of `type_q` and
+/// whose keys and values of `type_kv`; empty when nothing is. Null `bias`: none.
 template <class Arguments>
-[[nodiscard]] std::string check_attention_alignment(const Arguments& a, dtype type_kv, const void* bias) {
+[[nodiscard]] std::string check_attention_alignment(const Arguments& a, dtype type_q, dtype type_kv,
+                                                    const void* bias) {
   const Arguments set = without_unused_strides(a);
-  const std::int64_t strides = set.q_stride_batch | set.q_stride_head | set.q_stride_token |
-                               set.out_stride_batch | set.out_stride_head | set.out_stride_token;
+  const std::int64_t strides_q = set.q_stride_batch | set.q_stride_head | set.q_stride_token;
+  const std::int64_t strides = set.out_stride_batch | set.out_stride_head | set.out_stride_token;
   const std::int64_t aligned = a.alignment();
-  const bool is_misaligned = mark_misaligned_for(a.dtype, a.q, a.out, bias) < 0;
+  const bool is_misaligned =
+      (mark_misaligned_for(a.dtype, a.out, bias) | mark_misaligned_for(type_q, a.q)) < 0;
   if (aligned == 0 && !is_misaligned) return "q, k, v and out must not be null";
   if (!is_misaligned && aligned >= size_of(type_kv) &&
-      alignment_of_strided(a.dtype, strides, 0, a.q, a.out, optional_tensors(bias)) >= size_of(a.dtype))
+      alignment_of_strided(type_q, strides_q, 0, a.q) >= size_of(type_q) &&
+      alignment_of_strided(a.dtype, strides, 0, a.out, optional_tensors(bias)) >= size_of(a.dtype))
     return {};
   constexpr bool may_have_bias = requires {
     a.bias;

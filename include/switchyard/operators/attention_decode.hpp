@@ -180,7 +180,7 @@ struct attention_decode {
     }
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
-    return check_attention_alignment(a, a.kv_dtype, nullptr);
+    return check_attention_alignment(a, a.dtype, a.kv_dtype, nullptr);
   }
 
   /// What is wrong with how far a call reaches, and with the numbers in seqused_k and block_table;

@@ -4,8 +4,10 @@
 //   out = softmax(mask(cap(scale * q k^T) + bias + alibi)) v,   cap(s) = soft_cap * tanh(s / soft_cap)
 //
 // Keys and values in f8_e4m3, the OCP format on every device (float8.hpp), are multiplied by k_scale and
-// v_scale first. A NaN among the keys or values in use gives NaN in every row that sees it. In f16 and bf16 a
-// kernel may use the device's own tanh, whose relative error is up to 2^-11.
+// v_scale first, and so are queries by q_scale. Where all three are in f8_e4m3, a kernel may round the
+// softmax's weights to it, as the products of e4m3 numbers need them: to 2^-4 of a weight, and to 2^-15 of
+// the largest of its row. A NaN among the keys or values in use gives NaN in every row that sees it. In f16
+// and bf16 a kernel may use the device's own tanh, whose relative error is up to 2^-11.
 //
 // A query row that sees no key gives zeros, and an LSE of -infinity or, where it has a sink, of the sink: the
 // LSE is the logarithm of the softmax's whole sum. Windows are around the diagonal, which is key i of query i
@@ -49,12 +51,13 @@ struct attention_forward {
   /// Strides are in elements; the innermost dimension is contiguous. The usual order is
   /// [batch, seqlen, heads, dim], others follow from the strides.
   struct arguments {
-    const void* q = nullptr;
+    const void* q = nullptr;  ///< of q_dtype
     const void* k = nullptr;  ///< of kv_dtype, as v is
     const void* v = nullptr;
     void* out = nullptr;
     float* lse = nullptr;  ///< [batch, heads, seqlen_q], or [heads, tokens] with cu_seqlens_q; natural log;
                            ///< null: not wanted
+    const float* q_scale = nullptr;  ///< of head h at q_scale[h * q_scale_stride]; null: 1
     const float* k_scale = nullptr;  ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
     const float* v_scale = nullptr;
     const void* bias = nullptr;  ///< of q's dtype, strides of 0 repeat it, inner stride 1; null: none
@@ -85,6 +88,7 @@ struct attention_forward {
     std::int64_t out_stride_batch = unset, out_stride_head = unset, out_stride_token = unset;
     std::int64_t bias_stride_batch = unset, bias_stride_head = unset, bias_stride_row = unset;
     std::int64_t lse_stride_batch = unset, lse_stride_head = unset;  ///< its inner stride is 1
+    std::int64_t q_scale_stride = 0;                      ///< 0: one scale for all heads; 1: one a head
     std::int64_t k_scale_stride = 0, v_scale_stride = 0;  ///< 0: one scale for all heads; 1: one a KV head
 
     float scale = unset_scale;  ///< usually 1 / sqrt(head_dim)
@@ -94,8 +98,9 @@ struct attention_forward {
     std::int32_t window_right = -1;  ///< keys after the diagonal that are seen; -1: all
     std::uint64_t dropout_seed = 0;
     std::uint64_t dropout_offset = 0;
-    switchyard::dtype dtype = switchyard::dtype::f32;
-    switchyard::dtype kv_dtype = unset_dtype;  ///< of k and v: that of q, as where it is not set, or f8_e4m3
+    switchyard::dtype dtype = switchyard::dtype::f32;  ///< of out and the bias, and of q, k and v unless
+    switchyard::dtype q_dtype = unset_dtype;   ///< of q: f8_e4m3, as k and v are then; or not set: dtype
+    switchyard::dtype kv_dtype = unset_dtype;  ///< of k and v: dtype, as where it is not set, or f8_e4m3
     attention_mask mask = attention_mask::none;
 
     std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
@@ -116,6 +121,11 @@ struct attention_forward {
     std::int32_t mask_block_q = 0;
     std::int32_t mask_words = 0;  ///< of 32 keys, in a row of a block
 
+    /// The element type of q.
+    [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_q() const noexcept {
+      return q_dtype == unset_dtype ? dtype : q_dtype;
+    }
+
     /// The element type of k and v.
     [[nodiscard, gnu::always_inline]] inline switchyard::dtype type_of_kv() const noexcept {
       return kv_dtype == unset_dtype ? dtype : kv_dtype;
@@ -132,31 +142,39 @@ struct attention_forward {
     /// The same where every stride counts.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       if (kv_dtype == switchyard::dtype::f8_e4m3 ||
-          attention_options<attention_forward>(*this, bias, k_scale, v_scale, alibi_slopes, sinks,
+          attention_options<attention_forward>(*this, bias, q_scale, k_scale, v_scale, alibi_slopes, sinks,
                                                cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k,
                                                block_table) != 0) [[unlikely]]
         return alignment_with_others();
-      return alignment_of(strides_q() | strides_kv(), 0, q, k, v, out);
+      return alignment_of(strides_q() | strides_out() | strides_kv(), 0, q, k, v, out);
     }
 
     /// Of a call with options, or keys and values in another type.
     [[nodiscard, gnu::noinline]] std::int64_t alignment_with_others() const noexcept {
       const bool is_narrow = kv_dtype == switchyard::dtype::f8_e4m3;
       if (!is_narrow && any_given(k_scale, v_scale)) return 0;
+      const bool is_narrow_q = q_dtype == switchyard::dtype::f8_e4m3;
+      if (!is_narrow_q && q_scale != nullptr) return 0;
       std::int64_t others = mark_attention_inline<attention_forward>(*this);
       if (block_table != nullptr) others |= block_table_stride;
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
-      if (is_narrow) others |= mark_misaligned_for(dtype, q, out, bias);
+      if (is_narrow) others |= mark_misaligned_for(dtype, out, bias) | mark_misaligned_for(type_of_q(), q);
       const std::int64_t strides = strides_kv();
       const void* const cached = strides_as_address(strides, type_of_kv());
-      return alignment_of(strides_q(), strides | others | count_null(k, v), q, out,
-                          optional_tensors(k, v, cached, bias));
+      if (!is_narrow_q) {
+        return alignment_of(strides_q() | strides_out(), strides | others | count_null(k, v), q, out,
+                            optional_tensors(k, v, cached, bias));
+      }
+      return alignment_of(strides_out(), strides | strides_q() | others | count_null(q, k, v), out,
+                          optional_tensors(q, k, v, cached, strides_as_address(strides_q(), q_dtype), bias));
     }
 
    private:
     [[nodiscard, gnu::always_inline]] inline std::int64_t strides_q() const noexcept {
-      return q_stride_batch | q_stride_head | q_stride_token | out_stride_batch | out_stride_head |
-             out_stride_token;
+      return q_stride_batch | q_stride_head | q_stride_token;
+    }
+    [[nodiscard, gnu::always_inline]] inline std::int64_t strides_out() const noexcept {
+      return out_stride_batch | out_stride_head | out_stride_token;
     }
     [[nodiscard, gnu::always_inline]] inline std::int64_t strides_kv() const noexcept {
       return k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head |
@@ -177,8 +195,8 @@ struct attention_forward {
   };
 
   static constexpr auto fields = switchyard::fields<
-      &arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::lse, &arguments::k_scale,
-      &arguments::v_scale, &arguments::bias, &arguments::alibi_slopes, &arguments::sinks,
+      &arguments::q, &arguments::k, &arguments::v, &arguments::out, &arguments::lse, &arguments::q_scale,
+      &arguments::k_scale, &arguments::v_scale, &arguments::bias, &arguments::alibi_slopes, &arguments::sinks,
       &arguments::cu_seqlens_q, &arguments::cu_seqlens_k, &arguments::seqused_q, &arguments::seqused_k,
       &arguments::block_table, &arguments::dropout_state, &arguments::batch, &arguments::heads,
       &arguments::heads_kv, &arguments::seqlen_q, &arguments::seqlen_k, &arguments::head_dim,
@@ -188,20 +206,22 @@ struct attention_forward {
       &arguments::v_stride_batch, &arguments::v_stride_head, &arguments::v_stride_token,
       &arguments::out_stride_batch, &arguments::out_stride_head, &arguments::out_stride_token,
       &arguments::bias_stride_batch, &arguments::bias_stride_head, &arguments::bias_stride_row,
-      &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::k_scale_stride,
-      &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap, &arguments::dropout_p,
-      &arguments::window_left, &arguments::window_right, &arguments::dropout_seed, &arguments::dropout_offset,
-      &arguments::dtype, &arguments::kv_dtype, &arguments::mask, &arguments::pages,
-      &arguments::block_table_entries, &arguments::kv_num_blocks, &arguments::kv_indices, &arguments::kv_bits,
-      &arguments::full_kv_num_blocks, &arguments::full_kv_indices, &arguments::mask_bits,
-      &arguments::mask_batch, &arguments::mask_heads, &arguments::mask_query_blocks,
-      &arguments::mask_key_blocks, &arguments::mask_tiles, &arguments::mask_block_q, &arguments::mask_words>;
+      &arguments::lse_stride_batch, &arguments::lse_stride_head, &arguments::q_scale_stride,
+      &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::scale, &arguments::soft_cap,
+      &arguments::dropout_p, &arguments::window_left, &arguments::window_right, &arguments::dropout_seed,
+      &arguments::dropout_offset, &arguments::dtype, &arguments::q_dtype, &arguments::kv_dtype,
+      &arguments::mask, &arguments::pages, &arguments::block_table_entries, &arguments::kv_num_blocks,
+      &arguments::kv_indices, &arguments::kv_bits, &arguments::full_kv_num_blocks,
+      &arguments::full_kv_indices, &arguments::mask_bits, &arguments::mask_batch, &arguments::mask_heads,
+      &arguments::mask_query_blocks, &arguments::mask_key_blocks, &arguments::mask_tiles,
+      &arguments::mask_block_q, &arguments::mask_words>;
 
   static constexpr auto operands =
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
 
   static constexpr auto axes = switchyard::axes(
       type_axis<&arguments::dtype>(),
+      type_axis("q_dtype", [](const arguments& a) noexcept { return a.type_of_q(); }),
       type_axis("kv_dtype", [](const arguments& a) noexcept { return a.type_of_kv(); }),
       type_axis<&arguments::head_dim>(), type_axis<&arguments::head_dim_v>(), type_axis<&arguments::mask>(),
       type_axis("window", [](const arguments& a) noexcept { return windowed(a); }),
@@ -219,14 +239,15 @@ struct attention_forward {
       size_axis<&arguments::batch>(), size_axis<&arguments::heads>(), size_axis<&arguments::heads_kv>(),
       size_axis<&arguments::seqlen_q>(), size_axis<&arguments::seqlen_k>());
 
-  /// Files whose `type` does not name kv_dtype hold for keys of q's type; kernels that do not know of block
-  /// masks are not to ignore them.
-  static constexpr std::array implied{implied_axis{"kv_dtype", "dtype"},
+  /// Files whose `type` does not name q_dtype or kv_dtype hold for queries or keys of `dtype`; kernels that
+  /// do not know of block masks are not to ignore them.
+  static constexpr std::array implied{implied_axis{"q_dtype", "dtype"}, implied_axis{"kv_dtype", "dtype"},
                                       implied_axis{"block_masked", implied_axis::no}};
 
   static constexpr std::array axis_defaults{
-      axis_default{"kv_dtype", "=dtype"}, axis_default{"head_dim_v", "=head_dim"},
-      axis_default{"heads_kv", "=heads"}, axis_default{"page_size", "0"}};
+      axis_default{"q_dtype", "=dtype"}, axis_default{"kv_dtype", "=dtype"},
+      axis_default{"head_dim_v", "=head_dim"}, axis_default{"heads_kv", "=heads"},
+      axis_default{"page_size", "0"}};
 
   /// What is wrong with a call; empty when it is legal.
   template <class = void>
@@ -237,7 +258,7 @@ struct attention_forward {
       return "block_table and cu_seqlens_k exclude each other";
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
     if (std::string wrong = check_attention_strides(a); !wrong.empty()) return wrong;
-    return check_attention_alignment(a, a.type_of_kv(), a.bias);
+    return check_attention_alignment(a, a.type_of_q(), a.type_of_kv(), a.bias);
   }
 
   /// What is wrong with how far a call reaches, and with the numbers in cu_seqlens, seqused, block_table and
@@ -257,6 +278,7 @@ struct attention_forward {
     std::int32_t window_left = -1;
     std::int32_t window_right = -1;
     tensor lse{};
+    const_tensor q_scale{};
     const_tensor k_scale{};
     const_tensor v_scale{};
     const_tensor bias{};
@@ -284,8 +306,8 @@ struct attention_forward {
       attention::sinks_option<options, arguments> + attention::length_options<options, arguments, false> +
       attention::mask_options<options, arguments> + attention::window_right_option<options, arguments> +
       attention::scale_options<options, arguments> + attention::dropout_options<options, arguments> +
-      attention::lse_option<options, arguments> + attention::scales_options<options, arguments> +
-      attention::block_mask<options, arguments>::options;
+      attention::lse_option<options, arguments> + attention::q_scale_option<options, arguments> +
+      attention::scales_options<options, arguments> + attention::block_mask<options, arguments>::options;
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.
@@ -352,6 +374,13 @@ struct attention_forward {
     const bool is_narrow = a.kv_dtype == dtype::f8_e4m3;
     if (is_narrow && a.dtype == dtype::f32) return "kv_dtype f8_e4m3 goes with the dtypes f16 and bf16";
     if (!is_narrow && a.type_of_kv() != a.dtype) return "kv_dtype must be dtype or f8_e4m3";
+    const bool is_narrow_q = a.q_dtype == dtype::f8_e4m3;
+    if (!is_narrow_q && a.type_of_q() != a.dtype) return "q_dtype must be dtype or f8_e4m3";
+    if (is_narrow_q && !is_narrow) return "q_dtype f8_e4m3 goes with the kv_dtype f8_e4m3";
+    if (!is_narrow_q && a.q_scale != nullptr) {
+      return "q_scale is for queries in f8_e4m3, not in " + std::string{name_of(a.dtype)} +
+             ": fold it into scale";
+    }
     if (!is_narrow && any_given(a.k_scale, a.v_scale))
       return "k_scale and v_scale are for keys and values in f8_e4m3, not in " +
              std::string{name_of(a.dtype)} + ": fold them into scale and into what reads out";
@@ -366,16 +395,18 @@ struct attention_forward {
                                                  const const_tensor& q, const tensor& out,
                                                  const Tensors&... others) {
     if (with.cu_seqlens_q) {
-      using queries = views<attention::cu_seqlens_view<&arguments::cu_seqlens_q, &arguments::batch>,
-                            attention::q_view<arguments, true>, attention::out_view<arguments, true>,
-                            attention::lse_views<arguments, true>::optional>;
+      using queries =
+          views<attention::cu_seqlens_view<&arguments::cu_seqlens_q, &arguments::batch>,
+                attention::q_view<arguments, true, &arguments::q_dtype>, attention::out_view<arguments, true>,
+                attention::lse_views<arguments, true>::optional>;
       if (with.longest_q < 0) attention::fail_longest(name, "longest_q", "cu_seqlens_q");
       a.seqlen_q = attention::packed_longest(with, with.longest_q, q.extent(0));
       a.q_stride_batch = a.out_stride_batch = a.lse_stride_batch = 0;
       described.bind(queries{} + keys, name, a, true, with, with.cu_seqlens_q, q, out, with.lse, others...);
     } else {
-      using queries = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
-                            attention::lse_views<arguments, false>::optional>;
+      using queries =
+          views<attention::q_view<arguments, false, &arguments::q_dtype>,
+                attention::out_view<arguments, false>, attention::lse_views<arguments, false>::optional>;
       described.bind(queries{} + keys, name, a, true, with, q, out, with.lse, others...);
     }
     a.scale = attention::scale_or_default(with.scale, a.head_dim);

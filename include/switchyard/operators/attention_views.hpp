@@ -44,18 +44,18 @@ using dense_view =
 template <auto Tensor, auto Type, auto Tokens, auto Heads, auto Dim, auto StrideToken, auto StrideHead>
 using packed_view = view<Tensor, Type, dim<Tokens, StrideToken>, dim<Heads, StrideHead>, dim<Dim>>;
 
-template <class A, bool Packed>
+template <class A, bool Packed, auto Type = &A::dtype>
 struct query_views;
-template <class A>
-struct query_views<A, false> {
+template <class A, auto Type>
+struct query_views<A, false, Type> {
   template <auto Tensor, auto Dim, auto StrideBatch, auto StrideToken, auto StrideHead>
-  using like_q = dense_view<Tensor, &A::dtype, &A::batch, &A::seqlen_q, &A::heads, Dim, StrideBatch,
-                            StrideToken, StrideHead>;
+  using like_q =
+      dense_view<Tensor, Type, &A::batch, &A::seqlen_q, &A::heads, Dim, StrideBatch, StrideToken, StrideHead>;
 };
-template <class A>
-struct query_views<A, true> {
+template <class A, auto Type>
+struct query_views<A, true, Type> {
   template <auto Tensor, auto Dim, auto StrideBatch, auto StrideToken, auto StrideHead>
-  using like_q = packed_view<Tensor, &A::dtype, &A::tokens_q, &A::heads, Dim, StrideToken, StrideHead>;
+  using like_q = packed_view<Tensor, Type, &A::tokens_q, &A::heads, Dim, StrideToken, StrideHead>;
 };
 
 template <class A, auto Type, bool Packed>
@@ -73,9 +73,9 @@ struct key_views<A, Type, true> {
 };
 
 /// q as the forward operators have it.
-template <class A, bool Packed>
-using q_view = typename query_views<A, Packed>::template like_q<&A::q, &A::head_dim, &A::q_stride_batch,
-                                                                &A::q_stride_token, &A::q_stride_head>;
+template <class A, bool Packed, auto Type = &A::dtype>
+using q_view = typename query_views<A, Packed, Type>::template like_q<&A::q, &A::head_dim, &A::q_stride_batch,
+                                                                      &A::q_stride_token, &A::q_stride_head>;
 template <class A, bool Packed>
 using out_view =
     typename query_views<A, Packed>::template like_q<&A::out, &A::head_dim_v, &A::out_stride_batch,
@@ -126,9 +126,9 @@ using score_view = optional_view<Tensor, &A::dtype, dim<&A::batch, StrideBatch, 
                                  dim<&A::heads, StrideHead, broadcast>,
                                  dim<&A::seqlen_q, StrideRow, broadcast>, dim<&A::seqlen_k>>;
 
-/// Scales of e4m3: one, or one a KV head.
-template <class A, auto Tensor, auto Stride>
-using scale_view = optional_view<Tensor, dtype::f32, dim<&A::heads_kv, Stride, broadcast>>;
+/// Scales of e4m3: one, or one a head of `Heads`.
+template <class A, auto Tensor, auto Stride, auto Heads = &A::heads_kv>
+using scale_view = optional_view<Tensor, dtype::f32, dim<Heads, Stride, broadcast>>;
 
 template <auto Tensor, auto Batch>
 using cu_seqlens_view = view<Tensor, dtype::i32, dim<Batch, dense_stride{}, one_more>>;
@@ -152,6 +152,11 @@ template <class O, class A>
 inline constexpr auto sinks_option =
     describe_options(tensor_option<&O::sinks, vector_view<&A::sinks, &A::heads, dtype::f32>>{
         "a logit of each head that joins the softmax's sum and has no value"});
+
+template <class O, class A>
+inline constexpr auto q_scale_option =
+    describe_options(tensor_option<&O::q_scale, scale_view<A, &A::q_scale, &A::q_scale_stride, &A::heads>>{
+        "multiplies queries in f8_e4m3: one for all heads, or one a head"});
 
 template <class O, class A>
 inline constexpr auto scales_options = describe_options(

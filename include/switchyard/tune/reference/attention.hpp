@@ -24,6 +24,7 @@ template <class Real = double, class Visit, class Wants>
 void attention_forward(const operators::attention_forward::arguments& a, Visit&& visit, const Wants& wants) {
   using operators::attention_mask;
   constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
+  const dtype q_dtype = a.type_of_q();
   const dtype kv_dtype = a.type_of_kv();
   const std::uint64_t seed = a.dropout_state != nullptr ? a.dropout_state[0] : a.dropout_seed;
   const std::uint64_t dropout_offset = a.dropout_state != nullptr ? a.dropout_state[1] : a.dropout_offset;
@@ -46,6 +47,7 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
 
     for (std::int64_t h = 0; h < a.heads; ++h) {
       const std::int64_t h_kv = h / (a.heads / a.heads_kv);
+      const Real q_scale = scale_of<Real>(a.q_scale, h * a.q_scale_stride);
       const Real k_scale = scale_of<Real>(a.k_scale, h_kv * a.k_scale_stride);
       const Real v_scale = scale_of<Real>(a.v_scale, h_kv * a.v_scale_stride);
       for (std::int64_t i = 0; i < s.queries; ++i) {
@@ -67,10 +69,10 @@ void attention_forward(const operators::attention_forward::arguments& a, Visit&&
           Real score = 0;
           const std::int64_t k_row = key_row(j, h_kv, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
           for (std::int64_t d = 0; d < a.head_dim; ++d) {
-            score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
+            score += static_cast<Real>(load(q_dtype, a.q, q_row + d)) *
                      static_cast<Real>(load(kv_dtype, a.k, k_row + d));
           }
-          score = capped(score * (k_scale * static_cast<Real>(a.scale)), a);
+          score = capped(score * (q_scale * k_scale * static_cast<Real>(a.scale)), a);
           if (a.bias != nullptr) {
             score += static_cast<Real>(
                 load(a.dtype, a.bias,

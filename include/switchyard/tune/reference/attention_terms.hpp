@@ -102,7 +102,7 @@ template <class Real, class Arguments>
   return cap * bent(score / cap, a.dtype);
 }
 
-/// A scale of keys or values; 1 where none are given.
+/// A scale of queries, keys or values; 1 where none are given.
 template <class Real>
 [[nodiscard]] Real scale_of(const float* scales, std::int64_t at) {
   return scales != nullptr ? static_cast<Real>(scales[at]) : Real{1};

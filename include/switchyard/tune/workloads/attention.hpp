@@ -61,7 +61,12 @@ class attention_memory {
  public:
   attention_memory(tensors& memory, const attention_sizes& sizes, dtype type, dtype kv_type,
                    const request& want)
-      : memory_{memory}, sizes_{sizes}, varied_{want.varied()}, type_{type}, kv_type_{kv_type} {
+      : memory_{memory},
+        sizes_{sizes},
+        varied_{want.varied()},
+        type_{type},
+        q_type_{want.as("q_dtype", type)},
+        kv_type_{kv_type} {
     for (const std::int64_t dim : {sizes.head_dim, sizes.head_dim_v}) {
       memory.require_room(type, {sizes.batch, sizes.seqlen_q, sizes.heads, dim});
       memory.require_room(kv_type, {sizes.batch, sizes.seqlen_k, sizes.heads_kv, dim});
@@ -104,7 +109,8 @@ class attention_memory {
   }
 
   [[nodiscard]] tensor query_input(std::int64_t dim) {
-    return query_view(memory_.random(type_, query_elements(dim)), dim);
+    return view(memory_.random(q_type_, query_elements(dim)), q_type_, packed_q_, sizes_.seqlen_q,
+                sizes_.heads, dim);
   }
   /// One whose values do not grow: a gradient.
   [[nodiscard]] tensor usual_query_input(std::int64_t dim) {
@@ -143,6 +149,7 @@ class attention_memory {
   [[nodiscard]] tensor head_input() { return memory_.input(dtype::f32, {sizes_.heads}, 1); }
   [[nodiscard]] tensor scale_input() { return memory_.input(dtype::f32, {sizes_.heads_kv}, 1); }
 
+  [[nodiscard]] dtype q_type() const noexcept { return q_type_; }
   [[nodiscard]] dtype kv_type() const noexcept { return kv_type_; }
 
   [[nodiscard]] std::int64_t query_elements(std::int64_t dim) const {
@@ -191,6 +198,7 @@ class attention_memory {
   attention_sizes sizes_;
   variation varied_;
   dtype type_;
+  dtype q_type_;
   dtype kv_type_;
   bool packed_q_ = false;
   bool packed_k_ = false;
@@ -222,6 +230,9 @@ template <class Arguments>
 template <class Options>
 void set_options(Options& with, attention_memory& memory, const attention_sizes& sizes, const request& want,
                  std::uint64_t seed) {
+  if constexpr (requires { with.q_scale; }) {
+    if (memory.q_type() == dtype::f8_e4m3) with.q_scale = memory.head_input();
+  }
   if constexpr (requires { with.k_scale; }) {
     if (memory.kv_type() == dtype::f8_e4m3) {
       with.k_scale = memory.scale_input();
