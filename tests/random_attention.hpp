@@ -169,10 +169,11 @@ struct random_attention {
   }
 
   /// Scales of keys or values in e4m3, for each KV head or for all; negative ones at times.
-  void make_scales(std::vector<float>& scales, const float*& pointer, std::int64_t& stride) {
+  void make_scales(std::vector<float>& scales, const float*& pointer, std::int64_t& stride,
+                   std::int64_t heads) {
     std::uniform_real_distribution<float> uniform{0.0F, 1.0F};
     stride = chance(60) ? 1 : 0;
-    const std::int64_t count = stride == 1 ? a.heads_kv : 1;
+    const std::int64_t count = stride == 1 ? heads : 1;
     for (std::int64_t h = 0; h < count; ++h) scales.push_back(0.25F + 1.5F * uniform(random_));
     if (chance(10)) scales[0] = -scales[0];
     pointer = scales.data();
@@ -206,7 +207,7 @@ struct random_attention {
     for (std::size_t last = bytes - 1; last < v.size(); last += bytes) v[last] &= std::byte{0x7F};
     double size = 0;
     for (const double value : run().out) {
-      if (!std::isnan(value)) size = std::max(size, value);
+      if (!std::isnan(value)) size = std::max(size, std::abs(value));
     }
     std::copy(kept.begin(), kept.end(), v.begin());
     return size;

@@ -169,9 +169,9 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     lse_elements = a.batch * a.lse_stride_batch;
     with_lse = chance(80);
     if (a.kv_dtype == dtype::f8_e4m3 ? chance(80) : chance(10))
-      make_scales(k_scales, a.k_scale, a.k_scale_stride);
+      make_scales(k_scales, a.k_scale, a.k_scale_stride, a.heads_kv);
     if (a.kv_dtype == dtype::f8_e4m3 ? chance(80) : chance(10))
-      make_scales(v_scales, a.v_scale, a.v_scale_stride);
+      make_scales(v_scales, a.v_scale, a.v_scale_stride, a.heads_kv);
     if (chance(15)) make_slopes();
     if (chance(20)) make_sinks();
     a.q = q.data() + first * size_of(a.dtype);

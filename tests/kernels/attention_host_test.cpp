@@ -28,8 +28,9 @@ using arguments = operators::attention_forward::arguments;
 
 struct options {
   dtype type = dtype::f32;
-  bool narrow = false;  ///< keys and values in e4m3
-  bool k_scales = false, v_scales = false, shared_scales = false;
+  bool narrow = false;    ///< keys and values in e4m3
+  bool narrow_q = false;  ///< and queries
+  bool q_scales = false, k_scales = false, v_scales = false, shared_scales = false;
   std::int64_t batch = 2, heads_kv = 2, group = 2, seqlen_q = 37, seqlen_k = 53;
   std::int64_t head_dim = 64, head_dim_v = 64;
   attention_mask mask = attention_mask::none;
@@ -45,15 +46,15 @@ struct options {
 
 std::string describe(const options& o, std::uint32_t seed) {
   std::ostringstream text;
-  text << "seed " << seed << ": " << test::type_name(o.type) << (o.narrow ? "/f8_e4m3" : "") << " scales "
-       << o.k_scales << o.v_scales << o.shared_scales << " batch " << o.batch << " heads "
-       << o.heads_kv * o.group << '/' << o.heads_kv << " seqlen " << o.seqlen_q << '/' << o.seqlen_k
-       << " dim " << o.head_dim << '/' << o.head_dim_v << " mask " << static_cast<int>(o.mask) << " window "
-       << o.window_left << '/' << o.window_right << " cap " << o.soft_cap << " dropout " << o.dropout_p
-       << " bias " << o.bias << o.bias_broadcast << " alibi " << o.alibi << " sinks " << o.sinks << " packed "
-       << o.packed_q << o.packed_k << " paged " << o.paged << '/' << o.page_size << " seqused " << o.seqused_q
-       << o.seqused_k << " heads_first " << o.heads_first << " padded " << o.padded << " misaligned "
-       << o.misaligned;
+  text << "seed " << seed << ": " << test::type_name(o.type) << (o.narrow_q ? "/all" : "")
+       << (o.narrow ? "/f8_e4m3" : "") << " scales " << o.q_scales << o.k_scales << o.v_scales
+       << o.shared_scales << " batch " << o.batch << " heads " << o.heads_kv * o.group << '/' << o.heads_kv
+       << " seqlen " << o.seqlen_q << '/' << o.seqlen_k << " dim " << o.head_dim << '/' << o.head_dim_v
+       << " mask " << static_cast<int>(o.mask) << " window " << o.window_left << '/' << o.window_right
+       << " cap " << o.soft_cap << " dropout " << o.dropout_p << " bias " << o.bias << o.bias_broadcast
+       << " alibi " << o.alibi << " sinks " << o.sinks << " packed " << o.packed_q << o.packed_k << " paged "
+       << o.paged << '/' << o.page_size << " seqused " << o.seqused_q << o.seqused_k << " heads_first "
+       << o.heads_first << " padded " << o.padded << " misaligned " << o.misaligned;
   return text.str();
 }
 
@@ -61,7 +62,7 @@ std::string describe(const options& o, std::uint32_t seed) {
 struct problem {
   arguments a;
   test::tensor q, k, v, out, bias, lse;
-  std::vector<float> slopes, sinks, k_scales, v_scales;
+  std::vector<float> slopes, sinks, q_scales, k_scales, v_scales;
   std::vector<std::int32_t> cu_q, cu_k, used_q, used_k, table;
   std::vector<std::uint64_t> state;
   std::int64_t first = 0;  ///< elements before the tensors' first
@@ -77,7 +78,9 @@ struct problem {
     a.head_dim_v = o.head_dim_v;
     a.dtype = o.type;
     const dtype kv_type = o.narrow ? dtype::f8_e4m3 : o.type;
+    const dtype q_type = o.narrow_q ? dtype::f8_e4m3 : o.type;
     if (o.narrow) a.kv_dtype = kv_type;
+    if (o.narrow_q) a.q_dtype = q_type;
     a.mask = o.mask;
     a.window_left = o.window_left;
     a.window_right = o.window_right;
@@ -150,7 +153,7 @@ struct problem {
       if (packed) batch = std::int64_t{1} << 40;  // must not be used
       return size;
     };
-    q = test::tensor::random(o.type,
+    q = test::tensor::random(q_type,
                              layout(o.packed_q, o.batch, tokens_q, a.heads, o.head_dim, a.q_stride_batch,
                                     a.q_stride_head, a.q_stride_token),
                              random);
@@ -168,18 +171,19 @@ struct problem {
     const auto at_first = [&](test::tensor& t, dtype type) {
       return static_cast<std::byte*>(t.data()) + first * size_of(type);
     };
-    a.q = at_first(q, o.type);
+    a.q = at_first(q, q_type);
     a.k = at_first(k, kv_type);
     a.v = at_first(v, kv_type);
     a.out = at_first(out, o.type);
-    const auto scales = [&](std::vector<float>& of, std::int64_t& stride) {
+    const auto scales = [&](std::vector<float>& of, std::int64_t& stride, std::int64_t heads) {
       stride = o.shared_scales ? 0 : 1;
       std::uniform_real_distribution<float> scale{-1.5F, 1.5F};
-      for (std::int64_t h = 0; h < (o.shared_scales ? 1 : a.heads_kv); ++h) of.push_back(scale(random));
+      for (std::int64_t h = 0; h < (o.shared_scales ? 1 : heads); ++h) of.push_back(scale(random));
       return of.data();
     };
-    if (o.k_scales) a.k_scale = scales(k_scales, a.k_scale_stride);
-    if (o.v_scales) a.v_scale = scales(v_scales, a.v_scale_stride);
+    if (o.q_scales) a.q_scale = scales(q_scales, a.q_scale_stride, a.heads);
+    if (o.k_scales) a.k_scale = scales(k_scales, a.k_scale_stride, a.heads_kv);
+    if (o.v_scales) a.v_scale = scales(v_scales, a.v_scale_stride, a.heads_kv);
     a.lse_stride_head = tokens_q + 1;
     a.lse_stride_batch = o.packed_q ? std::int64_t{1} << 40 : a.heads * a.lse_stride_head;
     lse = test::tensor::poisoned(dtype::f32, (o.packed_q ? 1 : o.batch) * a.heads * a.lse_stride_head);
@@ -237,7 +241,8 @@ struct problem {
 /// The launches of the variants.
 std::vector<test::way<arguments>> ways() {
   const auto type = [](const arguments& a) {
-    return test::type_name(a.dtype) + '_' + test::type_name(a.type_of_kv());
+    return test::type_name(a.dtype) + (a.q_dtype == dtype::f8_e4m3 ? "_all_" : "_") +
+           test::type_name(a.type_of_kv());
   };
   auto result = test::common_ways<arguments>("attention", {{4, 64}, {8, 256}}, 8, type);
   for (const auto& tile : {std::pair{24, 32}, {96, 64}, {48, 128}}) {
@@ -316,6 +321,7 @@ void check(const options& o) {
 
   for (const test::blob& blob : test::blobs("attention")) {
     for (const test::way<arguments>& run : ways()) {
+      if (o.narrow_q && !run.name.starts_with("tile") && !run.name.starts_with("reference")) continue;
       INFO(blob.name() << ", " << run.name);
       p.out = test::tensor::poisoned(o.type, p.out.size());
       p.lse = test::tensor::poisoned(dtype::f32, p.lse.size());
@@ -351,6 +357,8 @@ void check_types(options o) {
     o.k_scales = o.v_scales = type == dtype::bf16;
     check(o);
   }
+  o.narrow_q = o.q_scales = true;
+  check(o);
 }
 
 /// Every feature by itself.
@@ -465,6 +473,8 @@ TEST_CASE("attention: random problems", "[attention]") {
     o.padded = below(3) == 0;
     o.misaligned = below(3) == 0;
     o.narrow = o.type != dtype::f32 && below(3) == 0;
+    o.narrow_q = o.narrow && below(3) == 0;
+    o.q_scales = o.narrow_q && below(4) != 0;
     o.k_scales = o.narrow && below(4) != 0;
     o.v_scales = o.narrow && below(4) != 0;
     o.shared_scales = below(3) == 0;

@@ -245,6 +245,34 @@ def test_prompt_from_eight_bits(dtype):
         out.sum().backward()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_all_of_eight_bits(dtype):
+    q, k, v = [x.detach() for x in tensors(n=19, m=40, d=64, dv=64, dtype=dtype)]
+    q8, k8, v8 = (x.to(torch.float8_e4m3fn) for x in (q, k, v))
+    heads = q.shape[1]
+    q_scale, k_scale, v_scale = torch.linspace(0.5, 1.5, heads), torch.tensor([0.75]), torch.tensor([0.25])
+    wide_q, wide_k = q_scale[:, None, None] * q8.double(), 0.75 * k8.double()
+    want, want_lse = reference.attention(wide_q, wide_k, 0.25 * v8.double())
+    out, lse = sy.attention(
+        q8, k8, v8, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, out_dtype=dtype, return_lse=True
+    )
+    assert out.dtype == dtype
+    compare(out, want, 1e-2)
+    compare(lse, want_lse, 1e-4)
+    assert sy.attention(q8, k8, v8).dtype == torch.bfloat16
+    cu_q, cu_k = (torch.tensor([0, 7, 19], dtype=torch.int32), torch.tensor([0, 25, 40], dtype=torch.int32))
+    packed = sy.attention_varlen(*(x[0].transpose(0, 1) for x in (q8, k8, v8)), cu_q, cu_k, 12, 25, out_dtype=dtype)
+    for (a, b), (c, d) in (((0, 7), (0, 25)), ((7, 19), (25, 40))):
+        want = reference.attention(q8[:1, :, a:b].double(), k8[:1, :, c:d].double(), v8[:1, :, c:d].double())[0]
+        compare(packed[a:b].transpose(0, 1)[None], want, 1e-2)
+    with pytest.raises(RuntimeError, match="q_dtype f8_e4m3 goes with the kv_dtype f8_e4m3"):
+        sy.attention(q8, k, v, out_dtype=dtype)
+    with pytest.raises(RuntimeError, match="q_scale is for queries in f8_e4m3"):
+        sy.attention(q, k8, v8, q_scale=q_scale)
+    with pytest.raises(TypeError, match="out_dtype is for queries in float8_e4m3fn"):
+        sy.attention(q, k, v, out_dtype=torch.float32)
+
+
 def test_a_call_that_nothing_serves_says_what_would():
     q, k, v = [x.detach().double() for x in tensors()]
     with pytest.raises(RuntimeError, match=r"\[switchyard.30[12]\] attention_forward.*f32"):

@@ -67,7 +67,8 @@ inline void require_ranks(const invocation& call, const Tensor& q, bool packed_q
 /// Throws call_error where `out` is no place for the result beside q: another shape or type, or strided rows,
 /// in whose place a copy would be written.
 inline void require_result(const invocation& call, const Tensor& out, const Tensor& q, const Tensor& v) {
-  bool fits = out.dim() == q.dim() && dtype_of(out) == dtype_of(q);
+  // Of queries in e4m3 the operator says which types go with them.
+  bool fits = out.dim() == q.dim() && (dtype_of(out) == dtype_of(q) || dtype_of(q) == dtype_e4m3());
   for (std::int64_t d = 0; fits && d < q.dim(); ++d)
     fits = out.size(d) == (d + 1 < q.dim() ? q.size(d) : v.size(v.dim() - 1));
   if (!fits) refuse(call.op(), "out must have q's type, and its shape with v's last dimension");

@@ -31,6 +31,10 @@ std::int32_t dtype_f32() noexcept {
   return dtypes()[static_cast<std::size_t>(sy::dtype::f32)];
 }
 
+std::int32_t dtype_e4m3() noexcept {
+  return dtypes()[static_cast<std::size_t>(sy::dtype::f8_e4m3)];
+}
+
 std::int32_t dtype_bytes() noexcept {
   static const std::int32_t type = aoti_torch_dtype_uint8();
   return type;

@@ -23,6 +23,7 @@ namespace switchyard_torch {
 /// torch's number of an element type that new tensors have.
 [[nodiscard]] std::int32_t dtype_of(const Tensor& tensor);
 [[nodiscard]] std::int32_t dtype_f32() noexcept;
+[[nodiscard]] std::int32_t dtype_e4m3() noexcept;
 [[nodiscard]] std::int32_t dtype_bytes() noexcept;
 
 /// Throws call_error invalid_argument.

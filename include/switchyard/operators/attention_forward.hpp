@@ -306,8 +306,8 @@ struct attention_forward {
       attention::sinks_option<options, arguments> + attention::length_options<options, arguments, false> +
       attention::mask_options<options, arguments> + attention::window_right_option<options, arguments> +
       attention::scale_options<options, arguments> + attention::dropout_options<options, arguments> +
-      attention::lse_option<options, arguments> + attention::q_scale_option<options, arguments> +
-      attention::scales_options<options, arguments> + attention::block_mask<options, arguments>::options;
+      attention::lse_option<options, arguments> + attention::scales_options<options, arguments> +
+      attention::q_scale_option<options, arguments> + attention::block_mask<options, arguments>::options;
 
   /// The arguments of a call. Tensors are [batch, seqlen, heads, dim], or packed, see options; any strides
   /// but the innermost. Throws call_error where they disagree.

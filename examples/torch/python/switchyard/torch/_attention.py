@@ -11,6 +11,7 @@ from ._types import indices, wide
 
 _forward = caller("attention_forward", _gradients.attention_forward)
 _forward_out = caller("attention_forward", _gradients.attention_forward, first=True)
+_forward_into = caller("attention_forward_into")
 _decode = caller("attention_decode")
 _dropout_mask = caller("attention_dropout_mask")
 
@@ -40,6 +41,19 @@ def _state(state: torch.Tensor | None, device: torch.device) -> torch.Tensor:
     return torch.randint(0, 2**62, (2,), dtype=torch.int64, device=device)
 
 
+def _result_of(q: torch.Tensor, v: torch.Tensor, out_dtype: torch.dtype | None, packed: bool) -> torch.Tensor | None:
+    """What the result of queries in e4m3 is written to; None for other queries, whose result has their type."""
+    if q.dtype != torch.float8_e4m3fn:
+        if out_dtype not in (None, q.dtype):
+            raise TypeError(f"out_dtype is for queries in float8_e4m3fn: of {q.dtype} the result has that type")
+        return None
+    dtype = torch.bfloat16 if out_dtype is None else out_dtype
+    if packed:
+        return torch.empty(*q.shape[:-1], v.shape[-1], dtype=dtype, device=q.device)
+    batch, heads, seqlen, _ = q.shape
+    return torch.empty(batch, seqlen, heads, v.shape[-1], dtype=dtype, device=q.device).transpose(1, 2)
+
+
 def attention(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -58,17 +72,21 @@ def attention(
     seqused_k: torch.Tensor | None = None,
     block_table: torch.Tensor | None = None,
     longest_k: int = -1,
+    q_scale: torch.Tensor | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
     return_lse: bool = False,
     block_mask=None,
+    out_dtype: torch.dtype | None = None,
 ):
     """softmax(mask(cap(scale * q k^T) + bias)) v, laid out as in torch.nn.functional.scaled_dot_product_attention.
 
     q: [batch, heads, seqlen_q, head_dim]; k, v: [batch, heads_kv, seqlen_k, dim], where heads_kv divides heads. With
     block_table (i32 [batch, entries]) k and v are [pages, page_size, heads_kv, dim], and seqused_k is required. f32,
     f16 or bf16; any strides (a strided innermost dimension is copied). For inference, k and v may be float8_e4m3fn
-    with q in f16 or bf16; k_scale and v_scale (f32 [1] or [heads_kv]) are their factors.
+    with q in f16 or bf16; k_scale and v_scale (f32 [1] or [heads_kv]) are their factors. q may be float8_e4m3fn with
+    them, with q_scale (f32 [1] or [heads]); out_dtype is then the result's type, bfloat16 (the default) or float16,
+    and on Hopper the products are in e4m3.
 
     causal: True or "causal_bottom_right" (query i of n sees key j of m where j <= i + m - n), "causal_top_left"
     (j <= i), False or "none". bias: added to scores, of q's type and broadcastable, or a boolean mask (True: the key
@@ -86,16 +104,21 @@ def attention(
     f32 logarithm of each row's sum, [batch, heads, seqlen_q]. Both results have gradients for q, k, v, bias and sinks.
     With torch.use_deterministic_algorithms, the backward is bitwise reproducible.
     """
-    scores = None if bias is None else _scores(bias, q)
+    into = _result_of(q, v, out_dtype, packed=False)
+    scores = None if bias is None else _scores(bias, q if into is None else into)
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
     needs = needs_gradient(q, k, v, scores, sinks, alibi_slopes)
     left, right = window
     state = _state(dropout_state, q.device) if dropout_p else None
+    given = (
+        scores, alibi_slopes, sinks, None, None, indices(seqused_q), indices(seqused_k), indices(block_table), state, -1,
+        longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale), wide(v_scale),
+        wide(q_scale), *lists_for(block_mask, q, k))  # fmt: skip
+    if into is not None:
+        lse = _forward_into(needs, q, k, v, into, *given)
+        return (into, lse) if return_lse else into
     run = _forward if return_lse else _forward_out
-    return run(
-        needs, q, k, v, scores, alibi_slopes, sinks, None, None, indices(seqused_q), indices(seqused_k), indices(block_table),
-        state, -1, longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale),
-        wide(v_scale), *lists_for(block_mask, q, k))  # fmt: skip
+    return run(needs, q, k, v, *given)
 
 
 def attention_varlen(
@@ -115,9 +138,11 @@ def attention_varlen(
     alibi_slopes: torch.Tensor | None = None,
     dropout_p: float = 0.0,
     dropout_state: torch.Tensor | None = None,
+    q_scale: torch.Tensor | None = None,
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
     return_lse: bool = False,
+    out_dtype: torch.dtype | None = None,
 ):
     """attention() of packed sequences: q [tokens, heads, head_dim], k and v [tokens_k, heads_kv, dim].
 
@@ -129,11 +154,16 @@ def attention_varlen(
     needs = needs_gradient(q, k, v, sinks, alibi_slopes)
     left, right = window
     state = _state(dropout_state, q.device) if dropout_p else None
+    given = (
+        None, alibi_slopes, sinks, indices(cu_seqlens_q), indices(cu_seqlens_k), None, None, None, state, longest_q,
+        longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale), wide(v_scale),
+        wide(q_scale))  # fmt: skip
+    into = _result_of(q, v, out_dtype, packed=True)
+    if into is not None:
+        lse = _forward_into(needs, q, k, v, into, *given)
+        return (into, lse) if return_lse else into
     run = _forward if return_lse else _forward_out
-    return run(
-        needs, q, k, v, None, alibi_slopes, sinks, indices(cu_seqlens_q), indices(cu_seqlens_k), None, None, None, state,
-        longest_q, longest_k, _mask(causal), left, right, scale, soft_cap, dropout_p, return_lse or needs, wide(k_scale),
-        wide(v_scale))  # fmt: skip
+    return run(needs, q, k, v, *given)
 
 
 def attention_decode(
