@@ -538,6 +538,10 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   const std::int64_t size = bytes_of(a.dtype);
   std::int64_t cached = size;
   if constexpr (requires { a.kv_dtype; }) cached = a.kv_dtype == dtype::f8_e4m3 ? 1 : size;
+  std::int64_t asked = size;  // bytes of an element of q
+  if constexpr (requires { a.q_dtype; }) {
+    if (a.q_dtype == dtype::f8_e4m3) asked = 1;
+  }
   bool packed_q = false;
   bool packed_k = false;
   std::int64_t queries = a.seqlen_q;
@@ -571,6 +575,7 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
     }
     out.push_back(read(a.k_scale, 4, {{a.heads_kv, a.k_scale_stride}}));
     out.push_back(read(a.v_scale, 4, {{a.heads_kv, a.v_scale_stride}}));
+    if constexpr (requires { a.q_scale; }) out.push_back(read(a.q_scale, 4, {{a.heads, a.q_scale_stride}}));
     out.push_back(read(a.sinks, 4, {{a.heads, 1}}));
   }
   out.push_back(read(a.seqused_k, 4, {{a.batch, 1}}));
@@ -583,7 +588,7 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   };
   const dimensions lse{
       {packed_q ? 1 : a.batch, a.lse_stride_batch}, {a.heads, a.lse_stride_head}, {queries, 1}};
-  out.push_back(read(a.q, size, like_q(a.head_dim, a.q_stride_batch, a.q_stride_token, a.q_stride_head)));
+  out.push_back(read(a.q, asked, like_q(a.head_dim, a.q_stride_batch, a.q_stride_token, a.q_stride_head)));
   out.push_back(read(a.k, cached, like_k(a.head_dim, a.k_stride_batch, a.k_stride_token, a.k_stride_head)));
   out.push_back(read(a.v, cached, like_k(a.head_dim_v, a.v_stride_batch, a.v_stride_token, a.v_stride_head)));
   const dimensions results = like_q(a.head_dim_v, a.out_stride_batch, a.out_stride_token, a.out_stride_head);
@@ -625,6 +630,11 @@ TEST_CASE("wrong calls of attention are refused or harmless", "[wrong_calls]") {
           a.kv_dtype = dtype::f8_e4m3;
           place(a.k_scale), place(a.v_scale);
           a.k_scale_stride = 1;
+          if (coin(random)) {
+            a.q_dtype = dtype::f8_e4m3;
+            place(a.q_scale);
+            a.q_scale_stride = 1;
+          }
         }
         const auto layout = random() % 3;
         if (layout == 0) {

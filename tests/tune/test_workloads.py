@@ -36,6 +36,7 @@ CALLS = [
     [*FORWARD, "sink=true", "dropout=true,false", "head_dim_v=64"],
     [*FORWARD, "packed_q=true,false", "kv=dense,packed,paged", "with_lse=true", "seqused=true"],
     [*FORWARD, "dtype=f16,bf16", "kv_dtype=f8_e4m3", "kv=dense,packed,paged", "packed_q=true,false", "seqused=true"],
+    [*FORWARD, "dtype=f16,bf16", "q_dtype=f8_e4m3", "kv_dtype=f8_e4m3", "kv=dense,packed", "with_lse=true"],
     [*FORWARD, "seqlen_k=5000", "batch=1", "dtype=f32"],  # more than the reference does in a moment: by rows
     [*BACKWARD, "mask=none,causal_top_left,causal_bottom_right", "seqlen_k=33,70", "with_dlse=true,false"],
     [*BACKWARD, "window=true,false", "biased=true", "with_dbias=true,false", "alibi=true,false"],

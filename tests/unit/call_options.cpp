@@ -56,6 +56,7 @@ template <class Operator>
     if (is_unset(out.scale)) out.scale = 1.0F;
   }
   if constexpr (requires { out.k_scale_stride; }) out.k_scale_stride = out.v_scale_stride = 0;
+  if constexpr (requires { out.q_scale_stride; }) out.q_scale_stride = 0;
   if constexpr (requires { out.kv_dtype; }) out.kv_dtype = out.dtype = dtype::bf16;
   return out;
 }

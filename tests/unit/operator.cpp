@@ -427,7 +427,7 @@ TEST_CASE("a stride or a scale that is not set is named, and one of 0 is legal")
   forward.bias = unset_memory;
   forward.block_table = forward.seqused_k = numbers;
   forward.page_size = 16;
-  check_unset<operators::attention_forward>(forward, {"k_scale_stride", "v_scale_stride"});
+  check_unset<operators::attention_forward>(forward, {"q_scale_stride", "k_scale_stride", "v_scale_stride"});
 
   auto decode = legal_attention<operators::attention_decode>(unset_memory);
   decode.lse = reinterpret_cast<float*>(unset_memory);

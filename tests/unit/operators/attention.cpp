@@ -205,6 +205,12 @@ TEST_CASE("scales of cached keys and values are one for all heads or one for eac
   auto narrow = legal<operators::attention_forward>();
   narrow.kv_dtype = dtype::f8_e4m3;
   check_scale_strides<operators::attention_forward>(narrow);
+  narrow.q_dtype = dtype::f8_e4m3;
+  for (const std::int64_t stride : {-1, 0, 1, 2}) {
+    narrow.q_scale_stride = stride;
+    CHECK_THAT(operators::attention_forward::check(narrow),
+               stride == 0 || stride == 1 ? no_text() : has_text("q_scale_stride must be 0 or 1"));
+  }
 }
 
 TEST_CASE("keys of a prompt have the type of its queries unless another is named") {
@@ -232,6 +238,73 @@ TEST_CASE("keys of a prompt have the type of its queries unless another is named
     call.kv_dtype = wrong;
     CHECK_THAT(forward::check(call), has_text("kv_dtype must be dtype or f8_e4m3"));
   }
+}
+
+TEST_CASE("queries of a prompt may be in e4m3 where its keys are") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  auto call = legal<forward>();
+  const auto q_dtype = [&call] { return static_cast<dtype>(axis<forward>(call, "q_dtype")); };
+  CHECK(q_dtype() == dtype::f16);
+  const auto unset_key = make_key<forward>(call);
+  call.q_dtype = dtype::f16;
+  CHECK_THAT(forward::check(call), no_text());
+  const auto set_key = make_key<forward>(call);
+  CHECK(words_of(unset_key) == words_of(set_key));  // one plan serves both
+  call.q_dtype = dtype::f8_e4m3;
+  CHECK(q_dtype() == dtype::f8_e4m3);
+  CHECK_THAT(forward::check(call), has_text("q_dtype f8_e4m3 goes with the kv_dtype f8_e4m3"));
+  call.kv_dtype = dtype::f8_e4m3;
+  CHECK_THAT(forward::check(call), no_text());
+  call.dtype = dtype::f32;
+  CHECK_THAT(forward::check(call), has_text("f8_e4m3 goes with the dtypes f16 and bf16"));
+  call.dtype = dtype::f16;
+  call.q_dtype = dtype::bf16;
+  CHECK_THAT(forward::check(call), has_text("q_dtype must be dtype or f8_e4m3"));
+}
+
+TEST_CASE("a scale of queries that are not in e4m3 is refused, whatever ran before") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  auto call = legal<forward>();
+  call.kv_dtype = dtype::f8_e4m3;
+  call.q_scale = reinterpret_cast<const float*>(storage.data());
+  CHECK(call.alignment() == 0);  // so that no plan of a call without is found
+  CHECK_THAT(forward::check(call), has_text("q_scale is for queries in f8_e4m3, not in f16"));
+  call.q_dtype = dtype::f8_e4m3;
+  CHECK(call.alignment() == 16);
+  CHECK_THAT(forward::check(call), no_text());
+  call.q_scale = reinterpret_cast<const float*>(storage.data() + 2);
+  CHECK(call.alignment() == 0);
+  CHECK_THAT(forward::check(call), has_text("q_scale must be aligned"));
+}
+
+TEST_CASE("bytes of queries in e4m3 count for the alignment of a prompt") {
+  using namespace attention_calls;
+  using forward = operators::attention_forward;
+  auto call = legal<forward>();
+  call.q_dtype = call.kv_dtype = dtype::f8_e4m3;
+  CHECK(call.alignment() == 16);
+  auto changed = call;
+  changed.q_stride_token = 8;
+  CHECK(changed.alignment() == 8);
+  changed = call;
+  changed.out_stride_token = 4;  // of two bytes each
+  CHECK(changed.alignment() == 8);
+  changed = call;
+  changed.q = storage.data() + 1;
+  CHECK(changed.alignment() == 1);
+  CHECK_THAT(forward::check(changed), no_text());
+  changed.out = storage.data() + 1;
+  CHECK_THAT(forward::check(changed), has_text("aligned to their element size"));
+  changed = call;
+  changed.q = nullptr;
+  CHECK(changed.alignment() == 0);
+  CHECK_THAT(forward::check(changed), has_text("must not be null"));
+  changed = call;
+  changed.q_stride_head = unset;
+  CHECK(changed.alignment() == 0);
+  CHECK(forward::check(changed) == "q_stride_head is not set");
 }
 
 TEST_CASE("scales of keys in the type of the queries are refused, whatever ran before") {

@@ -231,6 +231,16 @@ TEST_CASE("keys and values in e4m3 of a prompt have scales for each KV head, or 
   CHECK(of_pages.v_scale == nullptr);
   calls::check_legal<attention_forward>(of_pages);
 
+  const tensor narrow = at(6, {2, 16, 32, 128}, dtype::f8_e4m3);
+  const tensor of_queries = at(7, {32}, dtype::f32);
+  const auto all = attention_forward::call(narrow, k, k, q, {.q_scale = of_queries, .k_scale = of_all});
+  CHECK(all.dtype == dtype::bf16);
+  CHECK(all.q_dtype == dtype::f8_e4m3);
+  CHECK(all.q_scale == of_queries.data());
+  CHECK(all.q_scale_stride == 1);
+  CHECK(all.k_scale_stride == 0);
+  calls::check_legal<attention_forward>(all);
+
   const tensor tokens = at(1, {200, 8, 128}, dtype::f8_e4m3);
   const auto packed = attention_forward::call(q, tokens, tokens, q,
                                               {.cu_seqlens_k = at(4, {3}, dtype::i32), .longest_k = 100});

@@ -60,14 +60,16 @@ TEST_CASE("an operator is learned from a manifest", "[tool]") {
 TEST_CASE("a description says which axes are implied", "[tool]") {
   const auto described =
       switchyard::tool::to_json(switchyard::describe<switchyard::operators::attention_forward>());
-  CHECK(described["implied"].dump() == R"({"kv_dtype":"dtype","block_masked":"false"})");
+  CHECK(described["implied"].dump() == R"({"q_dtype":"dtype","kv_dtype":"dtype","block_masked":"false"})");
   described_operator read{"attention_forward"};
   read.read(switchyard::json_place{json::parse(described.dump()), "attention_forward.json"});
-  REQUIRE(read.get().implied.size() == 2);
+  REQUIRE(read.get().implied.size() == 3);
   CHECK(read.get().implied[0].axis == "block_masked");
   CHECK(read.get().implied[0].like == "false");
   CHECK(read.get().implied[1].axis == "kv_dtype");
   CHECK(read.get().implied[1].like == "dtype");
+  CHECK(read.get().implied[2].axis == "q_dtype");
+  CHECK(read.get().implied[2].like == "dtype");
   CHECK_FALSE(
       switchyard::tool::to_json(switchyard::describe<switchyard::operators::rotary>()).contains("implied"));
 }
