@@ -206,10 +206,13 @@ TEST_CASE("scales of cached keys and values are one for all heads or one for eac
   narrow.kv_dtype = dtype::f8_e4m3;
   check_scale_strides<operators::attention_forward>(narrow);
   narrow.q_dtype = dtype::f8_e4m3;
-  for (const std::int64_t stride : {-1, 0, 1, 2}) {
+  for (const std::int64_t stride : {0, 1}) {
     narrow.q_scale_stride = stride;
-    CHECK_THAT(operators::attention_forward::check(narrow),
-               stride == 0 || stride == 1 ? no_text() : has_text("q_scale_stride must be 0 or 1"));
+    CHECK_THAT(operators::attention_forward::check(narrow), no_text());
+  }
+  for (const std::int64_t wrong : {-1, 2}) {
+    narrow.q_scale_stride = wrong;
+    CHECK_THAT(operators::attention_forward::check(narrow), has_text("q_scale_stride must be 0 or 1"));
   }
 }
 
