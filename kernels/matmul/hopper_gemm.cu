@@ -40,10 +40,10 @@ __device__ __forceinline__ void run(const tensor_map& x, const tensor_map& w, co
   sy::ptx::allow_next_launch();
   const int group = static_cast<int>(threadIdx.x / 128);
   if (group == 0) {
-    give_registers<40>();
+    give_registers<56>();  // 128 * 56 + 256 * 224 = 384 * 168, what the block has
     if (threadIdx.x / 32 == 0 && elect_one()) block.copy(x, w);
   } else {
-    take_registers<232>();
+    take_registers<224>();
     block.multiply(out, group - 1);
   }
   // The other block may still copy to this one, or arrive at its barriers.

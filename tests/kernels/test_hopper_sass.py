@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What ptxas made of the Hopper kernels of attention.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
+"""What ptxas made of the Hopper kernels of attention and of products.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
 
-Disassembles every attention_hopper_*.cubin and attention_backward_hopper_*.cubin under ROOT and prints what matters of each:
+Disassembles every attention_hopper_*.cubin, attention_backward_hopper_*.cubin, matmul_quantized_gemm_*_m*.cubin and
+matmul_quantized_blocks_*.cubin under ROOT and prints what matters of each:
 warpgroup products (HGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
 and its last product: the backward's warp that copies has 24 registers, and a tile's start may cost it one; a soft cap at head dim 128
 may spill eight words), uses other tensor instructions, where one of the buffered forward kernels moves products' operands from
@@ -68,8 +69,13 @@ def main():
     root, python = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
     paths = sorted(
         path
-        for stem in ("attention_hopper", "attention_backward_hopper")
-        for path in glob.glob(os.path.join(root, "**", f"{stem}_*.cubin"), recursive=True)
+        for stem in (
+            "attention_hopper_*",
+            "attention_backward_hopper_*",
+            "matmul_quantized_gemm_*_m*",
+            "matmul_quantized_blocks_*",
+        )
+        for path in glob.glob(os.path.join(root, "**", f"{stem}.cubin"), recursive=True)
     )
     if not paths:
         skip(f"no Hopper kernel under {root}: they need nvcc")
@@ -85,12 +91,15 @@ def main():
             skip(f"{nvdisasm} does not know {os.path.basename(path)}: it is older than the compiler")
         name = os.path.basename(path)
         backward = name.startswith("attention_backward")
-        head_dim = int(re.search(r"_d(\d+)_", name).group(1))
+        plain = name.startswith("matmul_quantized")
+        head_dim = 0 if plain else int(re.search(r"_d(\d+)_", name).group(1))
         # Scores and values of one block of keys, or scores and slopes, 16 deep each, are started before the first of them is
         # waited for.
         # Beyond head dim 128 a warpgroup of the backward has one of the two.
         buffered = "_buffered_" in name
-        if backward:
+        if plain:  # the 64 inputs of a stage, of each 64 rows that a warpgroup has
+            chain = 4 * max(1, int(re.search(r"_m(\d+)_", name).group(1)) // 128)
+        elif backward:
             chain = (head_dim + 15) // 16 * (2 if head_dim <= 128 else 1)
         else:
             both = (head_dim + 15) // 16, int(re.search(r"_n(\d+)_", name).group(1)) // 16
@@ -113,7 +122,10 @@ def main():
             rule
             for rule, holds in (
                 (f"at least {chain} products started at once were expected", max(chains) < chain),
-                ("ptxas waits for single products: it has serialized them", 4 * (len(chains) - 1) > counts["HGMMA"]),
+                (
+                    "ptxas waits for single products: it has serialized them",
+                    (2 if plain else 4) * (len(chains) - 1) > counts["HGMMA"],
+                ),
                 (f"{moves} operands of products come from vector registers", buffered and 4 * moves > counts["HGMMA"]),
                 ("registers are spilled to local memory", local > spills_allowed),
                 (f"{others} tensor instructions are not of warpgroups", others > 0),
