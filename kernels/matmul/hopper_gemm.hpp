@@ -65,7 +65,7 @@ struct multiplier {
   static constexpr int panel_bytes = 64 * 128;
   static constexpr int panels_at = Stages * stage_bytes;
   static constexpr int barriers_at = panels_at + 4 * panel_bytes;
-  static_assert(width % 64 == 0 && BlockN % (8 * Cluster) == 0 && BlockM % 64 == 0);
+  static_assert(width % 32 == 0 && width >= 64 && BlockN % (8 * Cluster) == 0 && BlockM % 64 == 0);
 
   const arguments& a;
   u32 memory;
@@ -75,11 +75,9 @@ struct multiplier {
   __device__ __forceinline__ u32 full(int stage) const { return memory + barriers_at + 16 * stage; }
   __device__ __forceinline__ u32 empty(int stage) const { return full(stage) + 8; }
 
-  /// Fillers: arrivals that make a stage full, besides its bytes.
-  template <int Fillers = 1>
   __device__ __forceinline__ void init() const {
     for (int stage = 0; stage < Stages; ++stage) {
-      init_barrier(full(stage), Fillers);
+      init_barrier(full(stage), 1);
       init_barrier(empty(stage), 8 * Cluster);  // warps
     }
     fence_barrier_init();
@@ -150,6 +148,7 @@ struct multiplier {
   __device__ __forceinline__ void multiply(const tensor_map& out, int group) const {
     float d[parts][width / 2];
     ring<Stages> at;
+    u32 panels_stored = 0;
     const u32 thread = threadIdx.x % 128;
     const u32 lane = thread % 32;
     for (i32 index = blockIdx.x / Cluster; index < tiles.count; index += gridDim.x / Cluster) {
@@ -181,12 +180,13 @@ struct multiplier {
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
         const unit place{row + part * 64, column, now.split, 0, 0};
+        finish(d[part], place, thread);
         if (a.out_dtype == 2) {
-          store<float>(out, d[part], place, group, thread);
+          store<float>(out, d[part], place, group, thread, panels_stored);
         } else if (a.out_dtype == 0) {
-          store<__half>(out, d[part], place, group, thread);
+          store<__half>(out, d[part], place, group, thread, panels_stored);
         } else {
-          store<__nv_bfloat16>(out, d[part], place, group, thread);
+          store<__nv_bfloat16>(out, d[part], place, group, thread, panels_stored);
         }
       }
     }
@@ -207,50 +207,56 @@ struct multiplier {
     store_bytes(a.partial + (panel * a.rows + place.row) * 128, buffer, bytes);
   }
 
+  /// Sums become results: times the scales of the thread's two rows and of each output, plus the bias.
+  __device__ __forceinline__ void finish(float (&d)[width / 2], const unit& place, u32 thread) const {
+    const i32 row = place.row + static_cast<i32>(thread / 32 * 16 + thread % 32 / 4);
+    const i32 first = place.column + 2 * static_cast<i32>(thread % 4);
+    if (a.w_scales != nullptr) {
+#pragma unroll
+      for (int j = 0; j < width / 8; ++j) {
+        const float2 by = of_outputs(a.w_scales, first + 8 * j);
+        d[4 * j] *= by.x;
+        d[4 * j + 1] *= by.y;
+        d[4 * j + 2] *= by.x;
+        d[4 * j + 3] *= by.y;
+      }
+    }
+    if (a.x_scales != nullptr) {
+      const float scale[2]{row < a.rows ? __ldg(a.x_scales + row) : 0.0F,
+                           row + 8 < a.rows ? __ldg(a.x_scales + row + 8) : 0.0F};
+#pragma unroll
+      for (int i = 0; i < width / 2; ++i) d[i] *= scale[i / 2 % 2];
+    }
+    if (a.bias != nullptr) {
+#pragma unroll
+      for (int j = 0; j < width / 8; ++j) {
+        const float2 more = of_outputs(a.bias, first + 8 * j);
+        d[4 * j] += more.x;
+        d[4 * j + 1] += more.y;
+        d[4 * j + 2] += more.x;
+        d[4 * j + 3] += more.y;
+      }
+    }
+  }
+
   /// 64 rows of a warpgroup.
   template <class Out>
-  __device__ __forceinline__ void store(const tensor_map& out, float (&d)[width / 2], const unit& place,
-                                        int group, u32 thread) const {
+  __device__ __forceinline__ void store(const tensor_map& out, const float (&d)[width / 2], const unit& place,
+                                        int group, u32 thread, u32& panels_stored) const {
     constexpr int eights = sizeof(Out) == 4 ? 4 : 8;  ///< of columns in a panel
     const u32 lane = thread % 32;
     const u32 r = lane / 4;
     const u32 quad = lane % 4;
     const u32 warp_row = thread / 32 * 16;
-    float scale[2]{1.0F, 1.0F};
-    if (a.x_scales != nullptr) {
+    constexpr int panels = (width / 8 + eights - 1) / eights;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const i32 row = place.row + static_cast<i32>(warp_row + r) + 8 * half;
-        if (row < a.rows) scale[half] = __ldg(a.x_scales + row);
-      }
-    }
-#pragma unroll
-    for (int panel = 0; panel < width / 8 / eights; ++panel) {
-      const i32 column = place.column + panel * eights * 8;
-      float* const v = d + panel * eights * 4;
-      if (a.x_scales != nullptr || a.w_scales != nullptr) {
-#pragma unroll
-        for (int j = 0; j < eights; ++j) {
-          const float2 by = a.w_scales != nullptr
-                                ? of_outputs(a.w_scales, column + 8 * j + 2 * static_cast<i32>(quad))
-                                : float2{1.0F, 1.0F};
-          v[4 * j] *= scale[0] * by.x;
-          v[4 * j + 1] *= scale[0] * by.y;
-          v[4 * j + 2] *= scale[1] * by.x;
-          v[4 * j + 3] *= scale[1] * by.y;
-        }
-      }
-      if (a.bias != nullptr) {
-#pragma unroll
-        for (int j = 0; j < eights; ++j) {
-          const float2 more = of_outputs(a.bias, column + 8 * j + 2 * static_cast<i32>(quad));
-          v[4 * j] += more.x;
-          v[4 * j + 1] += more.y;
-          v[4 * j + 2] += more.x;
-          v[4 * j + 3] += more.y;
-        }
-      }
-      const u32 buffer = memory + panels_at + (2 * group + panel % 2) * panel_bytes;
+    for (int panel = 0; panel < panels; ++panel, ++panels_stored) {
+      // The last panel may begin in the one before, and stores the same again.
+      constexpr int last = width / 8 - eights;
+      const int first = panel * eights < last ? panel * eights : last;
+      const i32 column = place.column + 8 * first;
+      const float* const v = d + 4 * first;
+      const u32 buffer = memory + panels_at + (2 * group + panels_stored % 2) * panel_bytes;
       if (thread == 0) wait_bulk_reads_but_one();
       named_sync(1 + group, 128);
       if constexpr (sizeof(Out) == 4) {

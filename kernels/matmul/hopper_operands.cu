@@ -62,26 +62,30 @@ __device__ __forceinline__ void make_row(const matrix& of, i64 row, i64 elements
     const u32 swizzled = (eight ^ static_cast<u32>(row)) % 8;
     return reinterpret_cast<uint4*>(of.to) + ((eight / 8 + addend * panels) * of.rows + row) * 8 + swizzled;
   };
+  float most = 0.0F;
+  const auto look = [&](const float(&values)[8]) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) most = fmaxf(most, fabsf(values[e]));
+  };
   eight_weights<Format, Align> read[kept];
+  float values[kept][8];
 #pragma unroll
   for (int i = 0; i < kept; ++i) {
     const u32 eight = i * threads + threadIdx.x;
     if (eight < eights) read[i].load(from, eight, 8);
   }
-  float most = 0.0F;
-  const auto look = [&](const eight_weights<Format, Align>& at) {
-    float values[8];
-    at.get(values);
 #pragma unroll
-    for (int e = 0; e < 8; ++e) most = fmaxf(most, fabsf(values[e]));
-  };
-#pragma unroll
-  for (int i = 0; i < kept; ++i)
-    if (i * threads + threadIdx.x < eights) look(read[i]);
+  for (int i = 0; i < kept; ++i) {
+    if (i * threads + threadIdx.x >= eights) break;
+    read[i].get(values[i]);
+    look(values[i]);
+  }
   for (u32 eight = kept * threads + threadIdx.x; eight < eights; eight += threads) {
     eight_weights<Format, Align> more;
     more.load(from, eight, 8);
-    look(more);
+    float of_more[8];
+    more.get(of_more);
+    look(of_more);
   }
   most = largest_of_block(most);
   // 2^(14 - exponent of the largest), between 2^-114 and 2^126
@@ -89,25 +93,27 @@ __device__ __forceinline__ void make_row(const matrix& of, i64 row, i64 elements
   const int shift = most == 0.0F ? 0 : min(141 - exponent, 126);
   const float scale = __uint_as_float(static_cast<u32>(shift + 127) << 23U);
   if (threadIdx.x == 0) of.scales[row] = __uint_as_float(static_cast<u32>(127 - shift) << 23U);
-  const auto write = [&](const eight_weights<Format, Align>& at, u32 eight) {
-    float values[8];
-    at.get(values);
+  const auto write = [&](float(&of)[8], u32 eight) {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) values[e] *= scale;
-    *place(eight, 0) = packed<T>(values);
+    for (int e = 0; e < 8; ++e) of[e] *= scale;
+    *place(eight, 0) = packed<T>(of);
     if constexpr (Addends == 2) {
 #pragma unroll
-      for (int e = 0; e < 8; ++e) values[e] -= round_to<T>(values[e]);
-      *place(eight, 1) = packed<T>(values);
+      for (int e = 0; e < 8; ++e) of[e] -= round_to<T>(of[e]);
+      *place(eight, 1) = packed<T>(of);
     }
   };
 #pragma unroll
-  for (int i = 0; i < kept; ++i)
-    if (i * threads + threadIdx.x < eights) write(read[i], i * threads + threadIdx.x);
+  for (int i = 0; i < kept; ++i) {
+    if (i * threads + threadIdx.x >= eights) break;
+    write(values[i], i * threads + threadIdx.x);
+  }
   for (u32 eight = kept * threads + threadIdx.x; eight < eights; eight += threads) {
     eight_weights<Format, Align> more;
     more.load(from, eight, 8);
-    write(more, eight);
+    float of_more[8];
+    more.get(of_more);
+    write(of_more, eight);
   }
   if (eights + threadIdx.x < panels * 8) {
 #pragma unroll
