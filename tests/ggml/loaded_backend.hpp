@@ -49,6 +49,11 @@ class loaded {
   ~loaded() { ggml_backend_unload(registry_); }
 
   [[nodiscard]] std::size_t devices() const { return ggml_backend_reg_dev_count(registry_); }
+  /// A GPU, where there is one with kernels.
+  [[nodiscard]] ggml_backend_dev_t first() const {
+    REQUIRE(devices() > 0);
+    return ggml_backend_reg_dev_get(registry_, 0);
+  }
   [[nodiscard]] ggml_backend_dev_t cpu() const {
     REQUIRE(devices() > 0);
     return ggml_backend_reg_dev_get(registry_, devices() - 1);
