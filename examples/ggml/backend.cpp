@@ -15,9 +15,9 @@ namespace sy = switchyard;
 
 namespace {
 
-/// Without graphs where SWITCHYARD_GGML_GRAPHS is 0.
-[[nodiscard]] bool are_graphs_wanted() {
-  const char* const value = std::getenv("SWITCHYARD_GGML_GRAPHS");
+/// Whether an environment variable does not turn something off.
+[[nodiscard]] bool is_wanted(const char* variable) {
+  const char* const value = std::getenv(variable);
   return value == nullptr || std::string_view{value} != "0";
 }
 
@@ -46,12 +46,13 @@ struct backend {
         with{&on_.with_threads(0)},
         memory{on_.driver()},
         stream{on_.driver()},
-        replays{on_.driver(), stream.get(), are_graphs_wanted()} {}
+        replays{on_.driver(), stream.get(), is_wanted("SWITCHYARD_GGML_GRAPHS")} {}
   device& on;
   operators* with;
   graph_memory memory;  // behind the stream, which may use it to its end
   owned_stream stream;
   graph_replays replays;
+  bool joins = is_wanted("SWITCHYARD_GGML_JOINS");
 };
 
 [[nodiscard]] backend& of(ggml_backend_t handle) {
@@ -91,7 +92,8 @@ void synchronize(ggml_backend_t handle) {
 }
 ggml_status graph_compute(ggml_backend_t handle, ggml_cgraph* graph) {
   backend& in = of(handle);
-  return compute_graph(graph, *in.with, {in.stream.get(), in.memory, in.replays}, in.on.generation());
+  return compute_graph(graph, *in.with, {in.stream.get(), in.memory, in.replays, in.joins},
+                       in.on.generation());
 }
 void record_event(ggml_backend_t handle, ggml_backend_event_t event) {
   const backend& in = of(handle);

@@ -33,6 +33,7 @@ bool calls::serves(const typename Operator::arguments& call) {
 
 template bool calls::serves<ops::matmul_quantized>(const ops::matmul_quantized::arguments&);
 template bool calls::serves<few_queries>(const few_queries::arguments&);
+template bool calls::serves<round_norm>(const round_norm::arguments&);
 
 template bool calls::make<ops::matmul_quantized>(const ops::matmul_quantized::arguments&);
 template bool calls::make<ops::embedding>(const ops::embedding::arguments&);
@@ -48,5 +49,6 @@ template bool calls::make<rope_table>(const rope_table::arguments&);
 template bool calls::make<unpack_rows>(const unpack_rows::arguments&);
 template bool calls::make<few_queries>(const few_queries::arguments&);
 template bool calls::make<expert_products>(const expert_products::arguments&);
+template bool calls::make<round_norm>(const round_norm::arguments&);
 
 }  // namespace switchyard_ggml

@@ -80,6 +80,7 @@ class calls {
     rounded_type_ = type;
     return rounded_;
   }
+  void forget_rounded() noexcept { rounded_of_ = nullptr; }
 
   void end_node() noexcept { passing_->reset(); }
 

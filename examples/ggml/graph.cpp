@@ -8,6 +8,7 @@
 #include <switchyard/error.hpp>
 
 #include "ggml-impl.h"
+#include "graph_uses.hpp"
 #include "operations.hpp"
 
 namespace switchyard_ggml {
@@ -26,17 +27,44 @@ namespace {
   return ggml_can_fuse(graph, first, pair, 2);
 }
 
+/// RMS_NORM and MUL, whose number is `norm`, with the ADD before them unless `sum` is null.
+[[nodiscard]] bool make_norm_of(calls& with, const ggml_cgraph* graph, const ggml_tensor* sum, int norm) {
+  const ggml_tensor* const product = graph->nodes[norm + 1];
+  if (const auto type = type_of_products(with, graph, norm + 1);
+      type && make_rounded_norm(with, sum, graph->nodes[norm], product, *type))
+    return true;
+  return make_scaled_norm(with, sum, graph->nodes[norm], product);
+}
+
+/// Attention whose result one reshape reads, for products.
+[[nodiscard]] bool make_attention_of(calls& with, const ggml_cgraph* graph, int first) {
+  if (first + 1 >= graph->n_nodes || !ggml_node_has_n_uses(graph, first, 1)) return false;
+  const ggml_tensor* const reader = graph->nodes[first + 1];
+  if (reader->op != GGML_OP_RESHAPE || reader->src[0] != graph->nodes[first]) return false;
+  const auto type = type_of_products(with, graph, first + 1, true);
+  return type && make_rounded_attention(with, graph->nodes[first], reader, *type);
+}
+
 /// How many nodes from `first` on were computed by one call; 0: none.
 [[nodiscard]] int make_fused(calls& with, const ggml_cgraph* graph, int first) {
   ggml_tensor* const* const nodes = graph->nodes + first;
-  if (nodes[0]->op == GGML_OP_ADD && first + 2 < graph->n_nodes && is_computed(nodes[1]) &&
-      nodes[1]->src[0] == nodes[0] && is_scaled_norm(graph, first + 1) &&
-      make_scaled_norm(with, nodes[0], nodes[1], nodes[2]))
-    return 3;
-  if (nodes[0]->op == GGML_OP_RMS_NORM && is_scaled_norm(graph, first) &&
-      make_scaled_norm(with, nullptr, nodes[0], nodes[1]))
-    return 2;
-  return 0;
+  switch (nodes[0]->op) {
+    case GGML_OP_ADD:
+      return first + 2 < graph->n_nodes && is_computed(nodes[1]) && nodes[1]->src[0] == nodes[0] &&
+                     is_scaled_norm(graph, first + 1) && make_norm_of(with, graph, nodes[0], first + 1)
+                 ? 3
+                 : 0;
+    case GGML_OP_RMS_NORM:
+      return is_scaled_norm(graph, first) && make_norm_of(with, graph, nullptr, first) ? 2 : 0;
+    case GGML_OP_GLU: {
+      const auto type = type_of_products(with, graph, first);
+      return type && make_rounded_gated(with, nodes[0], *type) ? 1 : 0;
+    }
+    case GGML_OP_FLASH_ATTN_EXT:
+      return make_attention_of(with, graph, first) ? 1 : 0;
+    default:
+      return 0;
+  }
 }
 
 /// The node that could not be computed; null where all were.
@@ -52,12 +80,12 @@ struct node_failure {
   return of.status;
 }
 
-[[nodiscard]] node_failure make_nodes(calls& made, const ggml_cgraph* graph) {
+[[nodiscard]] node_failure make_nodes(calls& made, const ggml_cgraph* graph, bool joins) {
   for (int i = 0; i < graph->n_nodes; ++i) {
     const ggml_tensor* const node = graph->nodes[i];
     if (!is_computed(node)) continue;
     try {
-      if (const int fused = make_fused(made, graph, i); fused > 0) {
+      if (const int fused = joins ? make_fused(made, graph, i) : 0; fused > 0) {
         i += fused - 1;
       } else if (!make_calls(made, node)) {
         return {node, GGML_STATUS_FAILED, "not an operation of this device", false};
@@ -85,7 +113,7 @@ ggml_status compute_graph(ggml_cgraph* graph, operators& with, const graph_place
     on.memory.lasting.reset();
     on.memory.passing.reset();
     calls made{with, on.on, on.memory};
-    const node_failure failure = make_nodes(made, graph);
+    const node_failure failure = make_nodes(made, graph, on.joins);
     if (failure.node == nullptr) return graph_replays::outcome::done;
     if (failure.is_unloaded) return graph_replays::outcome::unloaded;
     if (!is_recorded) status = report(failure);

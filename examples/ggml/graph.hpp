@@ -21,6 +21,7 @@ struct graph_place {
   switchyard::stream on;
   graph_memory& memory;
   graph_replays& replays;
+  bool joins = true;  ///< whether one call may compute several nodes
 };
 
 /// Every node, in the order of the stream. What fails is logged and returned. `generation` is the catalog's.

@@ -24,6 +24,7 @@
 #include "kernels/expert_products.hpp"
 #include "kernels/few_queries.hpp"
 #include "kernels/rope_table.hpp"
+#include "kernels/round_norm.hpp"
 #include "kernels/set_rows.hpp"
 #include "kernels/unpack_rows.hpp"
 
@@ -84,7 +85,8 @@ class operators {
              make<rope_table>(catalog, device),
              make<unpack_rows>(catalog, device),
              make<few_queries>(catalog, device),
-             make<expert_products>(catalog, device)},
+             make<expert_products>(catalog, device),
+             make<round_norm>(catalog, device)},
         is_host_{device.properties().backend == "host"} {}
 
   [[nodiscard]] bool is_host() const noexcept { return is_host_; }
@@ -111,7 +113,7 @@ class operators {
                    switchyard::operators::rms_norm, switchyard::operators::layer_norm,
                    switchyard::operators::rotary, switchyard::operators::attention_forward,
                    switchyard::operators::softmax, switchyard::operators::gated_activation, elements,
-                   set_rows, rope_table, unpack_rows, few_queries, expert_products>
+                   set_rows, rope_table, unpack_rows, few_queries, expert_products, round_norm>
       all_;
   bool is_host_;
 };

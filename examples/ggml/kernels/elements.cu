@@ -124,6 +124,10 @@ __device__ __forceinline__ float logistic(float x) {
   return 1.0F / (1.0F + exp(-x));
 }
 
+__device__ __forceinline__ float tanh_gelu(float x) {
+  return 0.5F * x * (1.0F + tanh(0.79788456080286535588F * x * (1.0F + 0.044715F * x * x)));
+}
+
 /// ALiBi's slope of a head, for the largest bias q; 1 without one.
 __device__ __forceinline__ float slope_of(const element_call& of, i64 head) {
   if (static_cast<element_function>(of.function) != element_function::masked_score || of.q <= 0) return 1.0F;

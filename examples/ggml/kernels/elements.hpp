@@ -114,7 +114,7 @@ struct elements {
 namespace switchyard {
 inline namespace v0 {
 template <>
-inline constexpr std::array<std::string_view, 34> enumerator_names<switchyard_ggml::element_function>{
+inline constexpr std::array<std::string_view, 37> enumerator_names<switchyard_ggml::element_function>{
 #define SWITCHYARD_GGML_NAME(name, expression) std::string_view{#name},
     SWITCHYARD_GGML_UNARY_FUNCTIONS(SWITCHYARD_GGML_NAME)
         SWITCHYARD_GGML_BINARY_FUNCTIONS(SWITCHYARD_GGML_NAME)

@@ -99,6 +99,10 @@ float greater(float a, float b) {
   return std::max(a, b);
 }
 
+float tanh_gelu(float x) {
+  return 0.5F * x * (1.0F + std::tanh(0.79788456080286535588F * x * (1.0F + 0.044715F * x * x)));
+}
+
 template <class Function>
 SWITCHYARD_INLINE void apply(const element_arguments& of, const float* a, const float* b, float* out,
                              std::int64_t count, float slope, Function function) {

@@ -19,13 +19,25 @@ struct attention_call {
   const u8* v;
   const u8* mask;
   const float* sinks;
-  float* out;
+  void* out;
   float* partial;  ///< [batch, heads, tokens, parts, head_dim]
   float* state;    ///< [batch, heads, tokens, parts, 2]: largest score, by log2, and sum
   i64 q_stride[3], k_stride[3], v_stride[3], mask_stride[3];
   i32 batch, heads, heads_kv, tokens, keys, parts;
   float scale, soft_cap, max_bias;
+  i32 out_dtype;  ///< as base/dtype.hpp counts them
 };
+
+/// Writes an element of the result.
+__device__ __forceinline__ void put_result(const attention_call& of, i64 place, float value) {
+  if (of.out_dtype == 0) {
+    from_float(value, static_cast<f16*>(of.out)[place]);
+  } else if (of.out_dtype == 1) {
+    from_float(value, static_cast<bf16*>(of.out)[place]);
+  } else {
+    static_cast<float*>(of.out)[place] = value;
+  }
+}
 
 constexpr float log2_e = 1.44269504088896340736F;
 constexpr int tile_keys = 16;
@@ -339,7 +351,7 @@ __device__ __forceinline__ void attend(const attention_call& of, quad* memory) {
     const i64 number = (static_cast<i64>(batch) * of.heads + row.head) * of.tokens + row.token;
     if (of.parts == 1) {
       const i64 place = ((static_cast<i64>(batch) * of.tokens + row.token) * of.heads + row.head) * Dim;
-      of.out[place + i % Dim] = result * row_factor(largest, sum, sink_of(of, row.head));
+      put_result(of, place + i % Dim, result * row_factor(largest, sum, sink_of(of, row.head)));
     } else {
       const i64 part = number * of.parts + block_index();
       of.partial[part * Dim + i % Dim] = result;
@@ -371,8 +383,8 @@ __device__ __forceinline__ void join(const attention_call& of) {
     sum += part * state[p * 2 + 1];
     if (part != 0.0F) result += part * from[p * Dim];
   }
-  of.out[((batch * of.tokens + token) * of.heads + head) * Dim + thread_index()] =
-      result * row_factor(largest, sum, sink_of(of, head));
+  put_result(of, ((batch * of.tokens + token) * of.heads + head) * Dim + thread_index(),
+             result * row_factor(largest, sum, sink_of(of, head)));
 }
 
 }  // namespace sy

@@ -29,7 +29,7 @@ struct few_queries {
     const void* v = nullptr;       ///< the same
     const void* mask = nullptr;    ///< [batch, heads, tokens, keys] in f16, with strides of 0; null: none
     const float* sinks = nullptr;  ///< [heads]; null: none
-    float* out = nullptr;          ///< [batch, tokens, heads, head_dim], contiguous
+    void* out = nullptr;           ///< [batch, tokens, heads, head_dim] of out_dtype, contiguous
 
     std::int64_t batch = 0;
     std::int64_t heads = 0;
@@ -46,6 +46,7 @@ struct few_queries {
     float soft_cap = 0;  ///< 0: none
     float max_bias = 0;  ///< 0: no ALiBi
     switchyard::dtype kv_dtype = switchyard::dtype::f16;
+    switchyard::dtype out_dtype = switchyard::dtype::f32;  ///< or f16, bf16
 
     /// Rows of queries that share a head of keys.
     [[nodiscard]] std::int64_t rows() const noexcept {
@@ -68,14 +69,16 @@ struct few_queries {
                          &arguments::out, &arguments::batch, &arguments::heads, &arguments::heads_kv,
                          &arguments::tokens, &arguments::keys, &arguments::head_dim, &arguments::q_stride,
                          &arguments::k_stride, &arguments::v_stride, &arguments::mask_stride,
-                         &arguments::scale, &arguments::soft_cap, &arguments::max_bias, &arguments::kv_dtype>;
+                         &arguments::scale, &arguments::soft_cap, &arguments::max_bias, &arguments::kv_dtype,
+                         &arguments::out_dtype>;
 
   static constexpr auto axes = switchyard::axes(
-      switchyard::type_axis<&arguments::kv_dtype>(), switchyard::type_axis<&arguments::head_dim>(),
-      switchyard::type_axis<&arguments::wide>(), switchyard::type_axis<&arguments::complete>(),
-      switchyard::size_axis<&arguments::batch>(), switchyard::size_axis<&arguments::heads>(),
-      switchyard::size_axis<&arguments::heads_kv>(), switchyard::size_axis<&arguments::tokens>(),
-      switchyard::size_axis<&arguments::rows>(), switchyard::size_axis<&arguments::keys>());
+      switchyard::type_axis<&arguments::kv_dtype>(), switchyard::type_axis<&arguments::out_dtype>(),
+      switchyard::type_axis<&arguments::head_dim>(), switchyard::type_axis<&arguments::wide>(),
+      switchyard::type_axis<&arguments::complete>(), switchyard::size_axis<&arguments::batch>(),
+      switchyard::size_axis<&arguments::heads>(), switchyard::size_axis<&arguments::heads_kv>(),
+      switchyard::size_axis<&arguments::tokens>(), switchyard::size_axis<&arguments::rows>(),
+      switchyard::size_axis<&arguments::keys>());
 
   [[nodiscard]] static std::string check(const arguments& a) {
     if (!a.complete()) return "q, k, v and out must not be null";
@@ -83,6 +86,9 @@ struct few_queries {
     if (a.heads_kv < 1 || a.heads < 1 || a.heads % a.heads_kv != 0) return "heads_kv must divide heads";
     if (a.kv_dtype != switchyard::dtype::f16 && a.kv_dtype != switchyard::dtype::bf16)
       return "keys and values must be f16 or bf16";
+    if (a.out_dtype != switchyard::dtype::f32 && a.out_dtype != switchyard::dtype::f16 &&
+        a.out_dtype != switchyard::dtype::bf16)
+      return "out must be f32, f16 or bf16";
     return {};
   }
 };

@@ -73,16 +73,19 @@ namespace {
   return out;
 }
 
+/// Tokens of a sequence up to which few_queries serves.
+constexpr std::int64_t most_few_queries = 32;
+
 /// The call of few queries; none where the node has other types. Keys and values may have been unpacked.
 [[nodiscard]] std::optional<few_queries::arguments> few_queries_call(const calls& with,
                                                                      const ggml_tensor* node,
                                                                      const element_view& keys,
                                                                      const element_view& values) {
-  constexpr std::int64_t most_tokens = 32;
   const ggml_tensor* const q = node->src[0];
   const ggml_tensor* const mask = node->src[3];
   const ggml_tensor* const sinks = node->src[4];
-  if (with.is_host() || q->ne[1] > most_tokens || q->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32)
+  if (with.is_host() || q->ne[1] > most_few_queries || q->type != GGML_TYPE_F32 ||
+      node->type != GGML_TYPE_F32)
     return std::nullopt;
   if (keys.extent[0] != values.extent[0] || keys.extent[2] != values.extent[2] ||
       keys.extent[3] != q->ne[3] || values.extent[3] != q->ne[3] || !ggml_is_contiguous(node))
@@ -115,11 +118,15 @@ namespace {
   return call;
 }
 
-}  // namespace
+/// What the result is written into: the node's memory, or memory of rounded activations.
+struct attention_result {
+  const ggml_tensor* reader = nullptr;  ///< null: the node
+  sy::dtype type = sy::dtype::f32;
+};
 
 /// In the type of keys and values, which is f16 where they are quantised: queries and results are converted
 /// where theirs is another.
-bool make_attention(calls& with, const ggml_tensor* node) {
+[[nodiscard]] bool attend(calls& with, const ggml_tensor* node, const attention_result& into) {
   const ggml_tensor* const q = node->src[0];
   const ggml_tensor* const k = node->src[1];
   const ggml_tensor* const v = node->src[2];
@@ -136,8 +143,14 @@ bool make_attention(calls& with, const ggml_tensor* node) {
   const auto keys = unpacked(with, k);
   const auto values = keys ? unpacked(with, v) : std::nullopt;
   if (!values || keys->type != values->type) return false;
-  if (const auto few = few_queries_call(with, node, *keys, *values); few && with.serves<few_queries>(*few))
+  if (auto few = few_queries_call(with, node, *keys, *values); few && with.serves<few_queries>(*few)) {
+    if (into.reader != nullptr) {
+      few->out = with.rounding(into.reader, into.type, ggml_nelements(node) * sy::size_of(into.type));
+      few->out_dtype = into.type;
+    }
     return with.make<few_queries>(*few);
+  }
+  if (into.reader != nullptr) return false;
   const sy::dtype type = keys->type;
   const auto queries = converted(with, view_of(with, q), type);
   if (!queries) return false;
@@ -169,6 +182,16 @@ bool make_attention(calls& with, const ggml_tensor* node) {
     return false;
   if (out.type == type) return true;
   return with.make<elements>(element_call(element_function::copy, result, nullptr, out));
+}
+
+}  // namespace
+
+bool make_attention(calls& with, const ggml_tensor* node) {
+  return attend(with, node, {});
+}
+
+bool make_rounded_attention(calls& with, const ggml_tensor* node, const ggml_tensor* reader, sy::dtype type) {
+  return node->src[0]->ne[1] <= most_few_queries && attend(with, node, {reader, type});
 }
 
 }  // namespace switchyard_ggml

@@ -40,10 +40,10 @@ struct halves {
   });
 }
 
-/// What gated_activation lacks.
-[[nodiscard]] bool make_other(calls& with, const ggml_tensor* node, element_function function) {
+/// A function of gate and up by ggml_elements.
+[[nodiscard]] bool make_elements_of(calls& with, const ggml_tensor* node, element_function function,
+                                    const element_view& out) {
   const halves of{node};
-  const element_view out = view_of(with, node);
   const auto half = [&](const ggml_tensor* tensor, std::int64_t column) {
     element_view view = view_of(with, tensor);
     view.data = static_cast<std::byte*>(view.data) + column * view.stride[0];
@@ -55,6 +55,11 @@ struct halves {
   const bool is_oai = function == element_function::gated_oai;
   return with.make<elements>(element_call(function, gate, &up, out, is_oai ? parameter<float>(node, 2) : 0,
                                           is_oai ? parameter<float>(node, 3) : 0));
+}
+
+/// What gated_activation lacks.
+[[nodiscard]] bool make_other(calls& with, const ggml_tensor* node, element_function function) {
+  return make_elements_of(with, node, function, view_of(with, node));
 }
 
 }  // namespace
@@ -78,6 +83,28 @@ bool make_gated(calls& with, const ggml_tensor* node) {
     default:
       return false;
   }
+}
+
+bool make_rounded_gated(calls& with, const ggml_tensor* node, sy::dtype type) {
+  const halves of{node};
+  if (of.gate->type != GGML_TYPE_F32 || of.up->type != GGML_TYPE_F32) return false;
+  element_function function{};
+  switch (ggml_get_glu_op(node)) {
+    case GGML_GLU_OP_SWIGLU:
+      function = element_function::gated_silu;
+      break;
+    case GGML_GLU_OP_GEGLU:
+      function = element_function::gated_gelu;
+      break;
+    case GGML_GLU_OP_GEGLU_ERF:
+      function = element_function::gated_gelu_erf;
+      break;
+    default:
+      return false;
+  }
+  element_view out = view_of(with, node);
+  out = dense_view(with.rounding(node, type, ggml_nelements(node) * sy::size_of(type)), type, out);
+  return make_elements_of(with, node, function, out);
 }
 
 }  // namespace switchyard_ggml

@@ -5,6 +5,7 @@
 #include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/rms_norm.hpp>
 
+#include "../kernels/round_norm.hpp"
 #include "../operations.hpp"
 #include "../tensors.hpp"
 
@@ -74,6 +75,39 @@ bool make_scaled_norm(calls& with, const ggml_tensor* sum, const ggml_tensor* no
     }
     return with.make<rms_norm>(rms_norm::call(rows_of(with, x, rows), rows_of(with, product, rows), options));
   });
+}
+
+bool make_rounded_norm(calls& with, const ggml_tensor* sum, const ggml_tensor* norm,
+                       const ggml_tensor* product, sy::dtype type) {
+  const ggml_tensor* const gamma = product->src[0] == norm ? product->src[1] : product->src[0];
+  const ggml_tensor* const x = sum != nullptr ? sum->src[0] : norm->src[0];
+  const ggml_tensor* const residual = sum != nullptr ? sum->src[1] : nullptr;
+  for (const ggml_tensor* tensor : {gamma, x, norm}) {
+    if (tensor->type != GGML_TYPE_F32 || tensor->nb[0] != sizeof(float)) return false;
+  }
+  if (gamma->ne[0] != x->ne[0] || ggml_nrows(gamma) != 1 || !row_stride(x)) return false;
+  round_norm::arguments call;
+  call.x = static_cast<const float*>(with.address(x));
+  call.gamma = static_cast<const float*>(with.address(gamma));
+  call.rows = ggml_nrows(x);
+  call.columns = x->ne[0];
+  call.x_stride = *row_stride(x);
+  call.epsilon = parameter<float>(norm, 0);
+  call.out_dtype = type;
+  if (sum != nullptr) {
+    if (residual->type != GGML_TYPE_F32 || sum->type != GGML_TYPE_F32 || !ggml_are_same_shape(x, residual) ||
+        !row_stride(residual) || !row_stride(sum) || residual->nb[0] != sizeof(float) ||
+        !is_writable(sum, gamma))
+      return false;
+    call.residual = static_cast<const float*>(with.address(residual));
+    call.sum = static_cast<float*>(with.address(sum));
+    call.residual_stride = *row_stride(residual);
+    call.sum_stride = *row_stride(sum);
+  }
+  call.out = with.rounding(product, type, call.rows * call.columns * sy::size_of(type));
+  if (with.serves<round_norm>(call)) return with.make<round_norm>(call);
+  with.forget_rounded();
+  return false;
 }
 
 }  // namespace switchyard_ggml

@@ -16,21 +16,6 @@ using sy::operators::matmul_quantized;
 
 namespace {
 
-/// The type that a GPU takes activations in, which its fast kernels have: 16 bits where the weights have no
-/// more to say. bf16 has the range of f32.
-[[nodiscard]] sy::dtype activation_type(const calls& with, const ggml_tensor* node) {
-  const sy::dtype given = *dtype_of(node->src[1]);
-  if (with.is_host() || given != sy::dtype::f32) return given;
-  switch (node->src[0]->type) {
-    case GGML_TYPE_F32:
-      return given;
-    case GGML_TYPE_F16:
-      return parameter<std::int32_t>(node, 0) == GGML_PREC_F32 ? given : sy::dtype::f16;
-    default:
-      return sy::dtype::bf16;
-  }
-}
-
 /// Whether nothing writes a tensor while graphs are computed.
 [[nodiscard]] bool is_constant(const ggml_tensor* of) {
   const ggml_backend_buffer_t buffer = of->view_src != nullptr ? of->view_src->buffer : of->buffer;
@@ -47,6 +32,21 @@ namespace {
 }
 
 }  // namespace
+
+/// A GPU's fast kernels take 16 bits: where the weights have no more to say, so have the activations. bf16
+/// has the range of f32.
+sy::dtype activation_type(const calls& with, const ggml_tensor* product) {
+  const sy::dtype given = dtype_of(product->src[1]).value_or(sy::dtype::f32);
+  if (with.is_host() || given != sy::dtype::f32) return given;
+  switch (product->src[0]->type) {
+    case GGML_TYPE_F32:
+      return given;
+    case GGML_TYPE_F16:
+      return parameter<std::int32_t>(product, 0) == GGML_PREC_F32 ? given : sy::dtype::f16;
+    default:
+      return sy::dtype::bf16;
+  }
+}
 
 /// A call for each pair of matrices; src[0] repeats over the matrices of src[1].
 bool make_product(calls& with, const ggml_tensor* node) {
