@@ -12,7 +12,7 @@ struct unpack_call {
   i64 extent[3], x_stride[3], out_stride[3];
 };
 
-template <weight_format Format, class T, int Threads>
+template <weight_format Format, int Align, class T, int Threads>
 __device__ __forceinline__ void unpack_rows(const unpack_call& of) {
   begin_kernel();
   const i64 eights = of.columns / 8;
@@ -20,7 +20,7 @@ __device__ __forceinline__ void unpack_rows(const unpack_call& of) {
   if (index >= eights * of.extent[0] * of.extent[1] * of.extent[2]) return;
   const split_index at{index, eights};
   const place_of_row place{at.quotient, of.extent};
-  eight_weights<Format, 2> weights;
+  eight_weights<Format, Align> weights;
   weights.load(of.x + place.offset(of.x_stride), static_cast<u32>(at.rest), 8);
   float values[8];
   weights.get(values);
@@ -42,7 +42,7 @@ __device__ __forceinline__ void unpack_rows(const unpack_call& of) {
 
 }  // namespace sy
 
-#define SY_GGML_UNPACK_ROWS(name, format, T, threads)                 \
-  extern "C" SY_KERNEL(threads, 1) name(sy::unpack_call call) {       \
-    sy::unpack_rows<sy::weight_format::format, sy::T, threads>(call); \
+#define SY_GGML_UNPACK_ROWS(name, format, align, T, threads)                 \
+  extern "C" SY_KERNEL(threads, 1) name(sy::unpack_call call) {              \
+    sy::unpack_rows<sy::weight_format::format, align, sy::T, threads>(call); \
   }
