@@ -64,7 +64,8 @@ class step {
     ggml_tensor* const seen =
         ggml_flash_attn_ext(c, ggml_permute(c, turned, 0, 2, 1, 3), cached(k_now), cached(v_now), mask,
                             1.0F / std::sqrt(static_cast<float>(dim)), 0, 0);
-    out = ggml_add(c, ggml_swiglu_split(c, ggml_reshape_2d(c, seen, width, 1), row), x);
+    ggml_tensor* const gate = ggml_mul_mat(c, w, ggml_reshape_2d(c, seen, width, 1));
+    out = ggml_add(c, ggml_mul_mat(c, w, ggml_swiglu_split(c, gate, row)), x);
     graph = ggml_new_graph(c);
     ggml_build_forward_expand(graph, out);
     buffer.reset(ggml_backend_alloc_ctx_tensors(c, backend.get()));
@@ -73,7 +74,8 @@ class step {
   }
 
   void set_weights(std::mt19937 random) {
-    const auto values = random_values(static_cast<std::size_t>(width * width), random);
+    auto values = random_values(static_cast<std::size_t>(width * width), random);
+    for (float& value : values) value /= std::sqrt(static_cast<float>(width));
     std::vector<std::uint8_t> packed(ggml_nbytes(w));
     ggml_quantize_chunk(GGML_TYPE_Q8_0, values.data(), packed.data(), 0, width, width, nullptr);
     ggml_backend_tensor_set(w, packed.data(), 0, packed.size());
@@ -133,7 +135,7 @@ TEST_CASE("steps that are captured and replayed compute what the CPU computes", 
   for (std::int32_t position = 0; position < 40; ++position) {
     CAPTURE(position);
     const std::mt19937 random{seed + 1 + static_cast<std::uint32_t>(position)};
-    CHECK(relative_error(gpu.run(position, random), cpu.run(position, random)) < 0.01);
+    CHECK(relative_error(gpu.run(position, random), cpu.run(position, random)) < 0.02);
   }
 }
 
