@@ -42,6 +42,7 @@ __device__ __forceinline__ void put_result(const attention_call& of, i64 place, 
 constexpr float log2_e = 1.44269504088896340736F;
 constexpr int tile_keys = 16;
 constexpr float no_score = -__builtin_huge_valf();
+constexpr u16 hidden = 0xFC00;  ///< minus infinity, of a key that a query does not see
 
 template <class T>
 struct number_of;
@@ -96,7 +97,8 @@ class key_walk {
   static constexpr int steps = Dim / 16;
   static constexpr int row_quads = Dim / 8;
   static constexpr int pitch = row_quads + 1;  ///< odd: eight rows lie in different banks
-  static constexpr int stage_quads = 2 * tile_keys * pitch;
+  static constexpr int mask_quads = rows * tile_keys * 2 / 16;
+  static constexpr int stage_quads = 2 * tile_keys * pitch + mask_quads;  ///< keys, values, the tokens' masks
 
   __device__ __forceinline__ key_walk(const attention_call& of, quad* ring, int kv_head, int batch,
                                       int first_row)
@@ -104,6 +106,7 @@ class key_walk {
     k_ = of.k + kv_head * of.k_stride[1] + batch * of.k_stride[2];
     v_ = of.v + kv_head * of.v_stride[1] + batch * of.v_stride[2];
     const int group = of.heads / of.heads_kv;
+    is_staged_ = of.mask != nullptr && of.mask_stride[1] == 0;
     mask_ = of.mask != nullptr ? of.mask + batch * of.mask_stride[2] : nullptr;
     first_token_ = first_row / group;
     const int last = min(first_row + rows, of.tokens * group) - 1;
@@ -125,6 +128,7 @@ class key_walk {
       for (int i = 0; i < 2; ++i) {
         const query_row mine{of, kv_head, first_row + n * 8 + lane_ % 4 * 2 + i};
         exists_[n][i] = mine.exists;
+        row_token_[n][i] = mine.token - first_token_;
         slope_[n][i] = slope_of(of, mine.head) * log2_e;
         row_mask_[n][i] = mask_ != nullptr
                               ? mask_ + mine.token * of.mask_stride[0] + mine.head * of.mask_stride[1]
@@ -142,6 +146,7 @@ class key_walk {
 
   /// Tiles first, first + Warps ... below end.
   __device__ __forceinline__ void walk(int first, int end) {
+    load_mask(first, end);
     int coming = first;
 #pragma unroll
     for (int s = 0; s < Stages - 1; ++s) {
@@ -191,28 +196,42 @@ class key_walk {
   }
 
  private:
-  /// Whether a query of the block sees a key of the tile. Not asked of masks that differ by head.
-  [[nodiscard]] __device__ __forceinline__ bool sees(int tile) const {
-    if (mask_ == nullptr || of_.mask_stride[1] != 0) return true;
+  /// Loads the masks of a tile's keys, which start() will look at. Lanes of each half of the warp take every
+  /// second token. Masks that differ by head are read where they are needed.
+  __device__ __forceinline__ void load_mask(int tile, int end) {
+    if (!is_staged_) return;
     const int key = tile * tile_keys + lane_ % tile_keys;
+#pragma unroll
+    for (int i = 0; i < rows / 2; ++i) {
+      const int t = 2 * i + lane_ / tile_keys;
+      coming_mask_[i].bits = hidden;
+      if (t < tokens_ && tile < end && key < of_.keys)
+        coming_mask_[i] =
+            *reinterpret_cast<const f16*>(mask_ + (first_token_ + t) * of_.mask_stride[0] + key * 2);
+    }
+  }
+
+  /// Whether a query of the block sees a key of the tile whose masks were loaded, which are put into shared
+  /// memory.
+  [[nodiscard]] __device__ __forceinline__ bool sees(f16* to) {
+    if (!is_staged_) return true;
     bool any = false;
-    if (key < of_.keys) {
-      // Both halves of the warp take every second token.
-      for (int t = lane_ / tile_keys; t < tokens_; t += 2) {
-        const float bias = to_float(
-            *reinterpret_cast<const f16*>(mask_ + (first_token_ + t) * of_.mask_stride[0] + key * 2));
-        any = any || bias != no_score;
-      }
+#pragma unroll
+    for (int i = 0; i < rows / 2; ++i) {
+      const int t = 2 * i + lane_ / tile_keys;
+      if (t >= tokens_) break;
+      any = any || coming_mask_[i].bits != hidden;
+      to[t * tile_keys + lane_ % tile_keys] = coming_mask_[i];
     }
     return __any_sync(0xFFFFFFFFU, any) != 0;
   }
 
   /// Starts the copies of a tile, where there is one that is seen. Keys behind the last are copies of it.
   __device__ __forceinline__ void start(int tile, int end, int stage) {
-    const bool is_seen = tile < end && sees(tile);
+    quad* to = ring_ + stage * stage_quads;
+    const bool is_seen = tile < end && sees(reinterpret_cast<f16*>(to + 2 * tile_keys * pitch));
     visible_ = (visible_ & ~(1U << stage)) | (is_seen ? 1U << stage : 0U);
     if (is_seen) {
-      quad* to = ring_ + stage * stage_quads;
 #pragma unroll
       for (int j = 0; j < (tile_keys * row_quads + 31) / 32; ++j) {
         const int i = j * 32 + lane_;
@@ -225,22 +244,26 @@ class key_walk {
       }
     }
     commit_copies();
+    load_mask(tile + Warps, end);
   }
 
   /// A score by log2, with its mask.
-  [[nodiscard]] __device__ __forceinline__ float scored(float product, int n, int i, int key) const {
+  [[nodiscard]] __device__ __forceinline__ float scored(float product, int n, int i, int key,
+                                                        const f16* staged) const {
     if (key >= of_.keys || !exists_[n][i]) return no_score;
     float score = product * of_.scale;
     if (of_.soft_cap != 0.0F) score = of_.soft_cap * tanhf(score / of_.soft_cap);
     score *= log2_e;
-    if (mask_ != nullptr)
-      score += slope_[n][i] * to_float(*reinterpret_cast<const f16*>(row_mask_[n][i] + key * 2));
-    return score;
+    if (mask_ == nullptr) return score;
+    const f16 bias = is_staged_ ? staged[row_token_[n][i] * tile_keys + key % tile_keys]
+                                : *reinterpret_cast<const f16*>(row_mask_[n][i] + key * 2);
+    return score + slope_[n][i] * to_float(bias);
   }
 
   __device__ __forceinline__ void take(int tile, int stage) {
     const quad* keys = ring_ + stage * stage_quads;
     const quad* values = keys + tile_keys * pitch;
+    const auto* staged = reinterpret_cast<const f16*>(values + tile_keys * pitch);
     float scores[Tiles][4] = {};
     const u32 key_place = ptx::shared_address(keys + lane_ % 16 * pitch + lane_ / 16);
 #pragma unroll
@@ -257,8 +280,8 @@ class key_walk {
       float p[4];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        p[i] = scored(scores[n][i], n, i, first_key);
-        p[2 + i] = scored(scores[n][2 + i], n, i, first_key + 8);
+        p[i] = scored(scores[n][i], n, i, first_key, staged);
+        p[2 + i] = scored(scores[n][2 + i], n, i, first_key + 8, staged);
         float top = maximum(p[i], p[2 + i]);
 #pragma unroll
         for (int mask = 4; mask < 32; mask *= 2) top = maximum(top, shuffle_xor(top, mask));
@@ -296,9 +319,12 @@ class key_walk {
   const u8* mask_;
   int first_token_;
   int tokens_;
+  bool is_staged_;  ///< whether masks go through shared memory
+  f16 coming_mask_[rows / 2];
   u32 visible_ = 0;  ///< stages whose tile is there
   u32 q_[Tiles][steps][2];
   bool exists_[Tiles][2];
+  int row_token_[Tiles][2];  ///< counted from the first of the block
   float slope_[Tiles][2];
   const u8* row_mask_[Tiles][2];
   float largest_[Tiles][2];
