@@ -5,7 +5,7 @@
 //   panel       many rows: a block expands the weights of two vectors of outputs to f32, one output a lane,
 //               and multiplies them with all rows, six (twelve) at a time
 //   dot_int16   dot with activations rounded to 16 bits
-//   panel_int8  panel with weights of four bits in bytes and activations rounded by a launch before
+//   panel_int8  panel with weights of four or five bits in bytes and activations rounded by a launch before
 //
 // The first two take activations as they are. Compiled once for each instruction set.
 #include <algorithm>
@@ -249,7 +249,7 @@ void panel_int8(const block& here, matmul_arguments a, std::int32_t block_rows, 
   std::array<float, 4 * int8_panel::outputs> results;
   by_rows(
       mine.rows, [&](std::int64_t row, auto count) __attribute__((always_inline)) {
-        panel_of.multiply<count()>(x, mine.first_row + row, results.data());
+        panel_of.multiply<Format, count()>(x, mine.first_row + row, results.data());
         for (std::size_t i = 0; i < count(); ++i)
           store_results(a, mine.first_row + row + static_cast<std::int64_t>(i), mine.first_output,
                         results.data() + i * int8_panel::outputs, mine.outputs);

@@ -107,21 +107,6 @@ SWITCHYARD_INLINE __m128i load_narrow(const void* from) {
   return _mm_loadu_si128(static_cast<const __m128i*>(from));
 }
 
-/// 32 weights of a format of four bits, as unsigned bytes.
-template <weight_format Format>
-SWITCHYARD_INLINE __m256i bytes_of(const group_of<Format>& at) {
-  const __m256i low_four = _mm256_set1_epi8(15);
-  if constexpr (Format == weight_format::q4_k) {
-    const __m128i shift = _mm_cvtsi64_si128(at.within % 2 * 4);
-    return _mm256_and_si256(_mm256_srl_epi16(load_wide(at.block + 16 + at.within / 2 * group), shift),
-                            low_four);
-  } else {
-    static_assert(Format == weight_format::q4_0 || Format == weight_format::q4_1);
-    const __m128i bytes = load_narrow(at.block + four_bits_at<Format>);
-    return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), low_four);
-  }
-}
-
 /// 16 in each byte whose bit is set.
 SWITCHYARD_INLINE __m256i sixteens_of(const std::uint8_t* bits) {
   std::int32_t all = 0;
@@ -132,6 +117,36 @@ SWITCHYARD_INLINE __m256i sixteens_of(const std::uint8_t* bits) {
   const __m256i single = _mm256_set1_epi64x(static_cast<long long>(0x8040201008040201U));
   const __m256i is_set = _mm256_cmpeq_epi8(_mm256_and_si256(spread, single), single);
   return _mm256_and_si256(is_set, _mm256_set1_epi8(16));
+}
+
+/// What bytes of mxfp4 exceed its doubled integers by.
+constexpr float mxfp4_zero = 12;
+
+/// 32 weights as unsigned bytes, of at most five bits.
+template <weight_format Format>
+SWITCHYARD_INLINE __m256i bytes_of(const group_of<Format>& at) {
+  const __m256i low_four = _mm256_set1_epi8(15);
+  if constexpr (Format == weight_format::q4_k || Format == weight_format::q5_k) {
+    const __m128i shift = _mm_cvtsi64_si128(at.within % 2 * 4);
+    const std::uint8_t* const from = at.block + block_bytes(Format) - 128 + at.within / 2 * group;
+    const __m256i four_bits = _mm256_and_si256(_mm256_srl_epi16(load_wide(from), shift), low_four);
+    if constexpr (Format == weight_format::q4_k) return four_bits;
+    const __m256i fifth = _mm256_srl_epi16(load_wide(at.block + 16), _mm_cvtsi64_si128(at.within));
+    return _mm256_or_si256(four_bits, _mm256_slli_epi16(_mm256_and_si256(fifth, _mm256_set1_epi8(1)), 4));
+  } else {
+    const __m128i bytes = load_narrow(at.block + four_bits_at<Format>);
+    const __m256i four_bits = _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(bytes, 4), bytes), low_four);
+    if constexpr (Format == weight_format::q5_0 || Format == weight_format::q5_1) {
+      return _mm256_or_si256(four_bits, sixteens_of(at.block + fifth_bits_at<Format>));
+    } else if constexpr (Format == weight_format::mxfp4) {
+      const __m256i table = _mm256_broadcastsi128_si256(load_narrow(code_values<Format>.data()));
+      return _mm256_add_epi8(_mm256_shuffle_epi8(table, four_bits),
+                             _mm256_set1_epi8(static_cast<char>(mxfp4_zero)));
+    } else {
+      static_assert(Format == weight_format::q4_0 || Format == weight_format::q4_1);
+      return four_bits;
+    }
+  }
 }
 
 /// 32 weights as integers of 16 bits.
