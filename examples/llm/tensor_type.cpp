@@ -14,8 +14,8 @@ struct known_type {
 };
 
 // Bytes of a block: an f16 scale (Q4_1 and Q5_1: and an f16 minimum; MXFP4: eight bits in its place) and the
-// packed values. Q4_K and Q5_K have 2 f16 scales, 12 bytes of 6-bit scales and 128 or 160 of values; Q6_K 128 +
-// 64 bytes of values, 16 scales of 8 bits, an f16 scale.
+// packed values. Q4_K and Q5_K have 2 f16 scales, 12 bytes of 6-bit scales and 128 or 160 of values; Q6_K 128
+// + 64 bytes of values, 16 scales of 8 bits, an f16 scale.
 constexpr std::array known_types{
     known_type{tensor_type::f32, "F32", {1, 4}},
     known_type{tensor_type::f16, "F16", {1, 2}},
