@@ -175,26 +175,16 @@ class few_rows {
   [[nodiscard]] softmax_state& state(std::int64_t r) { return states_[r]; }
   [[nodiscard]] const float* values(std::int64_t r) const { return values_ + r * value_stride_; }
 
-  /// Takes in the keys of all that the rows see. The states must have been set. Tiles begin at multiples of
-  /// their length, so that what a row gives does not depend on the other rows' range.
-  void attend_all() {
-    const key_range range = rows_.visible();
-    attend(range, range.begin / block_n_ * block_n_);
-  }
-
-  /// The same of a part of them.
-  void attend_part(key_range part) { attend(part, part.begin); }
-
- private:
-  /// `first_tile`: where tiles begin; no row sees the keys before the range.
-  void attend(key_range range, std::int64_t first_tile) {
+  /// Takes in the keys of a range, in tiles from `first` on; no row sees keys of the first tile that are
+  /// before the range. The states must have been set.
+  void attend(key_range range, std::int64_t first) {
     constexpr auto step = static_cast<std::int64_t>(accumulators);
     const attention_arguments& a = rows_.a;
     if (range.begin >= range.end) return;
-    for (std::int64_t j = first_tile; j < range.end; j += block_n_) {
+    for (std::int64_t j = first; j < range.end; j += block_n_) {
       const key_range tile{j, std::min(j + block_n_, range.end)};
-      // No row sees the first keys of the first tile. Whole steps of products are left out; the rest of them
-      // takes the first key that is seen, as others need not exist.
+      // Whole steps of products are left out where no row sees them; the rest of one takes the first key that
+      // is seen, as others need not exist.
       const std::int64_t unseen = std::max(range.begin - j, std::int64_t{0});
       const std::int64_t before = unseen / step * step;
       const std::int64_t keys = tile.end - tile.begin - before;
@@ -217,6 +207,7 @@ class few_rows {
     }
   }
 
+ private:
   const row_range& rows_;
   std::int64_t block_n_;
   std::int64_t query_stride_;
@@ -247,7 +238,9 @@ void attend_rows(const block& this_block, attention_arguments a, std::int64_t bl
   const float factor = scales.of_v(rows.head_kv);
   few_rows<Element, Kv> work{this_block, rows, block_n};
   for (std::int64_t r = 0; r < rows.count(); ++r) work.state(r) = softmax_state::of_row(a, rows.head(r));
-  work.attend_all();
+  // Tiles begin at multiples of their length, so that what a row gives does not depend on the other rows.
+  const key_range all = rows.visible();
+  work.attend(all, all.begin / block_n * block_n);
   for (std::int64_t r = 0; r < rows.count(); ++r) {
     write_row<Element>(a, rows.s, rows.head(r), rows.query(r), work.values(r), work.state(r), factor);
   }
@@ -272,7 +265,7 @@ void attend_part(const block& this_block, attention_arguments a, std::int64_t bl
 
   few_rows<Element, Kv> work{this_block, rows, block_n};
   for (std::int64_t r = 0; r < rows.count(); ++r) work.state(r) = {};
-  work.attend_part(part);
+  work.attend(part, part.begin);
   for (std::int64_t r = 0; r < rows.count(); ++r) {
     const std::int64_t at = part_index(a, split, rows.s.batch, rows.head(r), rows.query(r));
     std::copy_n(work.values(r), a.head_dim_v, partial + at * a.head_dim_v);

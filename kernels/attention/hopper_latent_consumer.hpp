@@ -29,8 +29,10 @@ inline constexpr int other = 1;
 /// it makes the weights of a block, and each block's values both sum. `T` is of the products, `Out` of
 /// queries and results: where they differ, queries are divided by a power of two of their row. `Cleared`:
 /// keys behind a sequence are zeros.
-template <class T, class Out, int group, bool Cleared>
+/// Of fewer than 64 `Rows`, products take the others from what lies behind: what those give is nobody's.
+template <class T, class Out, int group, bool Cleared, int Rows = rows>
 struct consumer {
+  using place = layout<Rows>;
   static constexpr bool scaled = !__is_same(T, Out);
   const call& c;
   barriers bars;
@@ -73,7 +75,7 @@ struct consumer {
     return warp * 16 + lane / 4;
   }
   [[nodiscard]] __device__ __forceinline__ u32 tile(int block) const {
-    return here() + at_keys + static_cast<u32>(block) * tile_bytes;
+    return here() + place::at_keys + static_cast<u32>(block) * tile_bytes;
   }
   /// The block's shared memory. What follows from it is computed anew: all operands' addresses would not fit
   /// the registers.
@@ -84,6 +86,11 @@ struct consumer {
   }
   __device__ __forceinline__ static void meet(u32 id) {
     named_sync(id, 256);
+  }
+
+  /// Whether the warp has any of the block's rows.
+  [[nodiscard]] __device__ __forceinline__ bool has_rows() const {
+    return Rows == rows || warp * 16 < Rows;
   }
 
   /// Lets a part be overwritten.
@@ -98,7 +105,7 @@ struct consumer {
     const Out* const q = static_cast<const Out*>(c.q) + b * c.q_stride_batch;
     const int chunk = thread % 8;
 #pragma unroll 1
-    for (int row = group * 16 + thread / 8; row < rows; row += 32) {
+    for (int row = group * 16 + thread / 8; row < Rows; row += 32) {
       const i32 at = first_row + row;
       const i32 token = at / c.heads;
       const bool there = token < c.seqlen_q;
@@ -110,7 +117,8 @@ struct consumer {
       } else {
 #pragma unroll
         for (int panel = 0; panel < panels; ++panel)
-          sy::ptx::copy_async(to + static_cast<u32>(panel) * panel_bytes, from + panel * 64, there, policy);
+          sy::ptx::copy_async(to + static_cast<u32>(panel) * place::query_panel_bytes, from + panel * 64,
+                              there, policy);
       }
     }
     if constexpr (!scaled) {
@@ -148,20 +156,21 @@ struct consumer {
 #pragma unroll
     for (int panel = 0; panel < panels; ++panel) {
       const uint4& chunk = chunks[panel];
-      asm volatile(
-          "st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + static_cast<u32>(panel) * panel_bytes),
-          "r"(narrowed(chunk.x)), "r"(narrowed(chunk.y)), "r"(narrowed(chunk.z)), "r"(narrowed(chunk.w))
-          : "memory");
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + static_cast<u32>(panel) *
+                                                                             place::query_panel_bytes),
+                   "r"(narrowed(chunk.x)), "r"(narrowed(chunk.y)), "r"(narrowed(chunk.z)),
+                   "r"(narrowed(chunk.w))
+                   : "memory");
     }
     if (thread % 8 == 0)
-      store_float(shared + at_units + static_cast<u32>(row) * 4, __uint_as_float(exponent << 23));
+      store_float(shared + place::at_units + static_cast<u32>(row) * 4, __uint_as_float(exponent << 23));
   }
 
   /// After all have loaded queries.
   __device__ __forceinline__ void take_units() {
     if constexpr (scaled) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) factor[r] = common_factor() * load_float(shared_row(at_units, 0, r));
+      for (int r = 0; r < 2; ++r) factor[r] = common_factor() * load_float(shared_row(place::at_units, 0, r));
     }
   }
 
@@ -169,23 +178,24 @@ struct consumer {
   __device__ __forceinline__ void multiply_keys(float (&scores)[32]) {
     const u64 a = swizzled_operand(here(), 0);
     const u64 b = swizzled_operand(tile(group), 0);
-    const u64 first = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
-    const u64 second = static_cast<u64>((1 - group) * half_panels) * (panel_bytes >> 4);
-    const auto panel = [&](u64 at, bool keep) {
+    constexpr u32 first = group * half_panels;
+    constexpr u32 second = (1 - group) * half_panels;
+    const auto panel = [&](u32 at, bool keep) {
 #pragma unroll
       for (u32 k = 0; k < 4; ++k)
-        shared_product<T, 64>::run(scores, a + at + k * 2, b + at + k * 2, keep || k > 0);
+        shared_product<T, 64>::run(scores, a + at * (place::query_panel_bytes >> 4) + k * 2,
+                                   b + at * (panel_bytes >> 4) + k * 2, keep || k > 0);
     };
     wait(bars.full(group, own), phase);
     product_fence();
 #pragma unroll
-    for (u32 p = 0; p < half_panels; ++p) panel(first + p * (panel_bytes >> 4), p > 0);
+    for (u32 p = 0; p < half_panels; ++p) panel(first + p, p > 0);
     product_commit();
     wait(bars.full(group, other), phase);
     product_fence();
 #pragma unroll
-    for (u32 p = 0; p < half_panels; ++p) panel(second + p * (panel_bytes >> 4), true);
-    panel(last_panel >> 4, true);
+    for (u32 p = 0; p < half_panels; ++p) panel(second + p, true);
+    panel(panels - 1, true);
     product_commit();
   }
 
@@ -251,9 +261,11 @@ struct consumer {
   /// Starts to add the values of the other's block, when its weights are there.
   __device__ __forceinline__ void start_other() {
     named_sync(1 + (1 - group), 256);
-    const float at[2] = {load_float(shared_row(at_maxima, 1 - group, 0)),
-                         load_float(shared_row(at_maxima, 1 - group, 1))};
-    anchor(at);
+    if (has_rows()) {
+      const float at[2] = {load_float(shared_row(place::at_maxima, 1 - group, 0)),
+                           load_float(shared_row(place::at_maxima, 1 - group, 1))};
+      anchor(at);
+    }
     wait(bars.full(1 - group, other), other_phase);
     const u64 half = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
     const u64 a = swizzled_operand(tile(1 - group) + last_panel, 0);
@@ -274,6 +286,22 @@ struct consumer {
     other_phase ^= 1;
   }
 
+  /// The anchors of the rows' weights, which the other takes up as well.
+  __device__ __forceinline__ void find_largest(const float (&scores)[32], float (&most)[2]) {
+    most[0] = scores[0];
+    most[1] = scores[2];
+#pragma unroll
+    for (int i = 1; i < 32; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 1));
+      most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 2));
+      // Weights may exceed 1 a little: the anchor moves only to a score that is 2^8 above it.
+      if (!(most[r] > largest[r] + 8.0F)) most[r] = largest[r];
+      if (lane % 4 == 0) store_float(shared_row(place::at_maxima, group, r), most[r]);
+    }
+  }
+
   /// Takes in this warpgroup's block of a pair, which may lie behind the sequence; before it the other's
   /// last, unless it is the first of all.
   template <bool First>
@@ -286,25 +314,23 @@ struct consumer {
     product_wait<0>();
     pin(scores);
     if (!Cleared && in_use - first < keys) clear_behind(max(in_use - first, 0));
-    finish_scores(scores, first, in_use);
-    float most[2] = {scores[0], scores[2]};
-#pragma unroll
-    for (int i = 1; i < 32; ++i) most[i / 2 % 2] = fmaxf(most[i / 2 % 2], scores[i]);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 1));
-      most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 2));
-      // Weights may exceed 1 a little: the anchor moves only to a score that is 2^8 above it.
-      if (!(most[r] > largest[r] + 8.0F)) most[r] = largest[r];
-      if (lane % 4 == 0) store_float(shared_row(at_maxima, group, r), most[r]);
+    float most[2];
+    if (has_rows()) {
+      finish_scores(scores, first, in_use);
+      find_largest(scores, most);
     }
-    const float shift[2] = {most[0] == -infinity ? 0.0F : most[0], most[1] == -infinity ? 0.0F : most[1]};
     named_sync(4 + group, 128);  // all have multiplied the panel that the weights replace
-    anchor(most);
+    if (has_rows()) {
+      anchor(most);
+      const float shift[2] = {most[0] == -infinity ? 0.0F : most[0], most[1] == -infinity ? 0.0F : most[1]};
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      scores[i] = exp2_approximate(scores[i] - shift[i / 2 % 2]);
-      sum[i / 2 % 2] += scores[i];
+      for (int i = 0; i < 32; ++i) {
+        scores[i] = exp2_approximate(scores[i] - shift[i / 2 % 2]);
+        sum[i / 2 % 2] += scores[i];
+      }
+    } else {
+#pragma unroll
+      for (float& score : scores) score = 0.0F;
     }
     u32 weights[4][4];
 #pragma unroll
@@ -338,11 +364,11 @@ struct consumer {
     for (int r = 0; r < 2; ++r) {
       sum[r] += __shfl_xor_sync(~0U, sum[r], 1);
       sum[r] += __shfl_xor_sync(~0U, sum[r], 2);
-      if (lane % 4 == 0) store_float(shared_row(at_sums, group, r), sum[r]);
+      if (lane % 4 == 0) store_float(shared_row(place::at_maxima, 1 - group, r), sum[r]);
     }
     meet(3);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) sum[r] += load_float(shared_row(at_sums, 1 - group, r));
+    for (int r = 0; r < 2; ++r) sum[r] += load_float(shared_row(place::at_maxima, group, r));
     if (!work.whole()) {
       const i64 slot = (static_cast<i64>(blockIdx.y) * c.blocks + blockIdx.x) * 2 + (last ? 1 : 0);
       if (c.seqlen_q * c.heads - first_row <= warp * 16) return;  // none of the warp's rows exist

@@ -58,14 +58,13 @@ struct sequences {
     return out;
   }
 
-  /// What both operators have, for the last `queries` of sequences [first, first + count).
+  /// What both operators have, with `queries_of` for the last `queries` of sequences [first, first + count).
   template <class Operator>
   [[nodiscard]] typename Operator::arguments call(std::int64_t first, std::int64_t count,
-                                                  std::int64_t queries, std::byte* out) const {
+                                                  std::int64_t queries, const bytes& queries_of,
+                                                  std::byte* out) const {
     typename Operator::arguments a;
-    const std::int64_t used = keys[static_cast<std::size_t>(first)];
-    const std::int64_t skipped = count == 1 ? used - queries : 0;
-    a.q = q.data() + (first * longest + skipped) * heads * dim * size_of(type);
+    a.q = queries_of.data();
     a.k = k.data() + first * longest * heads_kv * dim * size_of(kv_type);
     a.v = v.data() + first * longest * heads_kv * dim * size_of(kv_type);
     a.out = out;
@@ -74,7 +73,7 @@ struct sequences {
     a.batch = count, a.heads = heads, a.heads_kv = heads_kv;
     a.seqlen_q = queries, a.seqlen_k = longest;
     a.head_dim = a.head_dim_v = dim;
-    a.q_stride_batch = longest * heads * dim, a.q_stride_token = heads * dim, a.q_stride_head = dim;
+    a.q_stride_batch = queries * heads * dim, a.q_stride_token = heads * dim, a.q_stride_head = dim;
     a.k_stride_batch = a.v_stride_batch = longest * heads_kv * dim;
     a.k_stride_token = a.v_stride_token = heads_kv * dim;
     a.k_stride_head = a.v_stride_head = dim;
@@ -102,7 +101,12 @@ struct sequences {
     catalog files{std::move(options)};
     dispatcher<Operator> on{files, device::host(), {.reproducible = of_class}};
     bytes out(static_cast<std::size_t>(count * queries * row_bytes()), std::byte{0xA5});
-    const auto a = call<Operator>(first, count, queries, out.data());
+    bytes last;
+    for (std::int64_t b = first; b < first + count; ++b) {
+      const auto end = q.begin() + (b * longest + keys[static_cast<std::size_t>(b)]) * row_bytes();
+      last.insert(last.end(), end - queries * row_bytes(), end);
+    }
+    const auto a = call<Operator>(first, count, queries, last, out.data());
     const auto chosen = on.explain(a);
     if (chosen.variant.empty() || (!variant.empty() && chosen.variant != variant)) return {};
     on({}, a);
@@ -144,7 +148,8 @@ TEST_CASE("attention's classes give a query the same bits in a prompt, alone, an
         if (whole.empty()) continue;  // this processor has not the instructions, or the set not the kernel
         const auto expect = [&](const bytes& got, std::int64_t queries, const char* what) {
           INFO(what << ", " << queries << " queries");
-          CHECK(got == bytes(whole.end() - static_cast<std::ptrdiff_t>(queries * row), whole.end()));
+          const bytes expected(whole.end() - static_cast<std::ptrdiff_t>(queries * row), whole.end());
+          CHECK((got == expected));
           ++compared;
         };
         expect(all.run<attention_forward>(of_class, "", 3, 1, 1), 1, "forward");
