@@ -4,9 +4,12 @@
 // its own. One thread of each block does the adding; the warpgroups wait for it only where it is a step
 // behind.
 //
-// Under a causal mask the later keys come first, which reach a tile of queries first; FlashAttention-4 takes
-// them in that order as well. Blocks are dealt in the order in which they add: none waits for one that no SM
-// has begun.
+// Blocks are dealt in the order in which they add: none waits for one that no SM has begun. There are two
+// orders. Under a causal mask the later keys may come first, which reach a tile of queries first, as in
+// FlashAttention-4; the tiles of keys that see most queries then end the call. Or the keys come in ascending
+// order and the queries from the last (`Shape::back`): all blocks begin with queries that all keys see, one
+// behind the other, and the longest are dealt first. There, query heads that share keys may be different
+// blocks, which write dk and dv one after the other.
 #pragma once
 
 #include "hopper_backward_tiles.hpp"
@@ -31,7 +34,8 @@ __device__ __forceinline__ void fence_global_async_proxy() {
 }
 
 /// How many blocks of keys add to a tile of queries before this one, which sees it. Where a causal mask gives
-/// later keys fewer queries, they come first: they reach a tile of queries earlier.
+/// later keys fewer queries, they come first: they reach a tile of queries earlier. Not where queries are
+/// taken from the last.
 template <class Shape>
 __device__ __forceinline__ i32 turn_of(const backward_problem& p, const key_tile& t, i32 tile) {
   const i32 block = t.begin / Shape::keys;
@@ -127,8 +131,7 @@ struct group_turn {
     turns = group / p.members;
     turn = (head - head_kv * group) / p.members;
     row = static_cast<i64>(head_kv) * p.rows_k + t.begin;
-    number = p.next_tile + 1 + static_cast<i64>(p.batch) * p.heads * tiles +
-             (row / Shape::keys * 8 + warp);
+    number = p.next_tile + 1 + static_cast<i64>(p.batch) * p.heads * tiles + (row / Shape::keys * 8 + warp);
   }
 
   [[nodiscard]] __device__ __forceinline__ bool is_last() const { return turn + 1 == turns; }
@@ -142,8 +145,7 @@ struct group_turn {
   /// that have this gradient.
   template <int Count>
   __device__ __forceinline__ void add(float (&d)[Count], float* sums, int warp) const {
-    auto* const at = reinterpret_cast<float4*>(sums + row * (2 * Count)) +
-                     warp * (8 * Count) + lane_now();
+    auto* const at = reinterpret_cast<float4*>(sums + row * (2 * Count)) + warp * (8 * Count) + lane_now();
     if (turn > 0) {
 #pragma unroll
       for (int i = 0; i < Count / 4; ++i) {

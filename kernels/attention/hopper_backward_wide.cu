@@ -6,15 +6,16 @@
 // two warpgroups has one gradient of all of them: the first multiplies scores and dv, the second dP and dk.
 // The first hands its weights over through shared memory, in f32; the second stores the slopes, from which
 // each makes some of dq's columns, a step later, and adds them to the sums in memory from registers. No
-// operand but the keys and queries is read twice, which would cost more than the handing over.
+// operand but the keys and queries is read twice, which would cost more than the handing over. Where every
+// run is to give the same bits, a thread of its own adds in a fixed order, or says when the warps may add.
 #include "hopper_backward_order.hpp"
 #include "hopper_backward_worker.hpp"
 #include "hopper_packed_maps.hpp"
 
 namespace hopper {
 
-/// Sizes of a kernel. `Capped`: scores are. `Staged`: dq goes to its sums through shared memory. `Ordered`: in
-/// a fixed order of the blocks of keys, as in hopper_backward_order.hpp.
+/// Sizes of a kernel. `Capped`: scores are. `Staged`: dq goes to its sums through shared memory. `Ordered`:
+/// in a fixed order of the blocks of keys, as in hopper_backward_order.hpp.
 template <class Type, int Dim, int DimV, int Queries, int Stages, bool Capped, bool Staged,
           bool Ordered = false>
 struct wide_shape {
