@@ -182,11 +182,12 @@ void wave::wait(std::size_t vector_loads, std::size_t others) {
   }
   std::deque<pending> left;
   std::size_t shared_behind = 0;
-  for (auto one = others_.rbegin(); one != others_.rend(); ++one) {
-    if (one->kind == arrival::shared && shared_behind++ >= others)
-      arrive(*one);
+  while (!others_.empty()) {
+    if (others_.back().kind == arrival::shared && shared_behind++ >= others)
+      arrive(others_.back());
     else
-      left.push_front(std::move(*one));
+      left.push_front(std::move(others_.back()));
+    others_.pop_back();
   }
   others_ = std::move(left);
 }
