@@ -23,12 +23,18 @@
 
 namespace switchyard::test {
 
-/// Whether calls are to be small, and mostly of the types for which the smaller set of kernels has one:
-/// SWITCHYARD_TEST_SMALL, for GPUs on which a call takes seconds.
+/// Whether calls are to be small, for GPUs on which a call takes seconds: SWITCHYARD_TEST_SMALL. They are
+/// mostly of the types and head dims for which the smaller set of kernels has one, unless every kernel was
+/// built.
 [[nodiscard]] inline bool draws_small_calls() {
   static const bool answer = number("SWITCHYARD_TEST_SMALL", 0) != 0;
   return answer;
 }
+#ifdef SWITCHYARD_TEST_FULL_KERNELS
+inline constexpr bool draws_every_kind = true;
+#else
+inline constexpr bool draws_every_kind = false;
+#endif
 
 /// NaN in the keys and values, of `type`, of tokens [begin, end) of a batch entry or page of a call, which
 /// has its arguments in `a`, its tensors in `k` and `v`, and their first element at `first`.

@@ -73,7 +73,7 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
         pick<std::int64_t>({16, 32, 64, 64, 64, 80, 96, 128, 128, 128, 128, 192, 256, 256, 40, 33, 1});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 256, 48, 65});
     if (draws_small_calls()) choose_small();
-    if (chance(draws_small_calls() ? 4 : 25)) choose_latent();
+    if (chance(draws_small_calls() && !draws_every_kind ? 4 : 25)) choose_latent();
     a.mask = pick({operators::attention_mask::none, operators::attention_mask::causal_bottom_right,
                    operators::attention_mask::causal_bottom_right});
     if (chance(25)) a.window_left = pick({0, 1, 5, 64, 100, 1000, std::numeric_limits<std::int32_t>::max()});
@@ -100,7 +100,8 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
       a.head_dim_v = pick<std::int64_t>({16, 64});
     }
     if (!draws_small_calls()) return;
-    a.heads = a.heads_kv = 1;
+    a.heads_kv = 1;
+    a.heads = draws_every_kind ? pick<std::int64_t>({1, 1, 20}) : 1;
     a.seqlen_q = pick<std::int64_t>({1, 3});
   }
 
@@ -114,10 +115,20 @@ struct random_decode : random_attention<operators::attention_decode::arguments> 
     a.seqlen_k = pick<std::int64_t>({0, 1, 15, 17, 33, 64, 129, 300});
     a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 64, 48, 40, 33, 1, 128});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 65});
+    if (draws_every_kind) {
+      a.dtype = pick({dtype::f16, dtype::bf16});
+      if (a.kv_dtype != dtype::f8_e4m3) a.kv_dtype = a.dtype;
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 128, 128, 192, 256, 256, 48, 33, 1});
+      if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 65});
+    }
     if (chance(30)) {  // for splits
       a.batch = a.heads_kv = 1;
       a.heads = pick<std::int64_t>({1, 3});
       a.seqlen_k = pick<std::int64_t>({600, 2100});
+      if (draws_every_kind && chance(50)) {
+        a.heads = 20;
+        a.seqlen_k = 4200;
+      }
     }
   }
 

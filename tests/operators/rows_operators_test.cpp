@@ -310,6 +310,7 @@ std::vector<norm_case> norm_cases() {
     all.push_back({type, type, true, true, true});
     all.push_back({type, sy::dtype::f32, true, false, true});
     all.push_back({type, type, false, true, false});
+    if (type != sy::dtype::f32) all.push_back({type, sy::dtype::f32, true, true, false});
   }
   return all;
 }

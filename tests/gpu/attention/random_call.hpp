@@ -128,7 +128,9 @@ struct call : sy::test::random_attention<arguments> {
     if (chance(15)) a.soft_cap = pick({2.0F, 30.0F});
     if (chance(15)) a.dropout_p = pick({0.1F, 0.5F, 0.9F});
     first = chance(15) ? 1 : 0;
-    if (forward_ && chance(15) && !sy::test::draws_small_calls()) {  // what kernels for one kind of call need
+    if (forward_ && chance(15) &&
+        (sy::test::draws_every_kind ||
+         !sy::test::draws_small_calls())) {  // what kernels for one kind of call need
       fused_ = true;
       a.dtype = pick({dtype::f16, dtype::bf16});
       a.head_dim = a.head_dim_v = pick<std::int64_t>({32, 64, 64, 72, 80, 96, 128, 128, 256, 512});
@@ -160,7 +162,7 @@ struct call : sy::test::random_attention<arguments> {
     a.seqlen_q = small ? pick<std::int64_t>({1, 65, 128, 129}) : pick<std::int64_t>({1, 128, 200, 256, 300});
     a.seqlen_k = small ? pick<std::int64_t>({1, 65, 128, 257}) : pick<std::int64_t>({1, 128, 255, 384, 400});
     if (a.head_dim > 256) a.head_dim = a.head_dim_v = 256;  // all that GPUs serve
-    if (chance(60) && !sy::test::draws_small_calls())
+    if (chance(60) && (sy::test::draws_every_kind || !small))
       a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 128});
     if (a.scale > 0.0F && a.scale < 0.5F) a.scale = 1.0F / std::sqrt(static_cast<float>(a.head_dim));
   }
@@ -174,11 +176,16 @@ struct call : sy::test::random_attention<arguments> {
     a.seqlen_k = pick<std::int64_t>({0, 1, 32, 63, 65, 129, 200});
     a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 64, 40, 33, 1, 128});
     if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 40, 65});
+    if (sy::test::draws_every_kind) {
+      a.dtype = pick({dtype::f16, dtype::bf16, dtype::f32});
+      a.head_dim = a.head_dim_v = pick<std::int64_t>({64, 64, 128, 128, 192, 256, 256, 512, 80, 40, 33, 1});
+      if (chance(15)) a.head_dim_v = pick<std::int64_t>({16, 64, 128, 65});
+    }
     if (forward_ && chance(30)) {  // for splits
       a.batch = a.heads_kv = 1;
       a.heads = pick<std::int64_t>({1, 3});
       a.seqlen_q = pick<std::int64_t>({1, 7, 16});
-      a.seqlen_k = pick<std::int64_t>({600, 2100, 8200});
+      a.seqlen_k = a.head_dim > 256 ? 600 : pick<std::int64_t>({600, 2100, 8200});
     }
   }
 

@@ -92,33 +92,55 @@ template <class Call>
   return a;
 }
 
+/// What tells the kernels of one variant from those of another of the same name.
+template <class Arguments>
+[[nodiscard]] std::string kind_of(const Arguments& a) {
+  std::string kind{sy::name_of(a.dtype)};
+  if constexpr (requires { a.type_of_kv(); }) {
+    kind += '/' + std::string{sy::name_of(a.type_of_kv())};
+  } else if constexpr (requires { a.kv_dtype; }) {
+    kind += '/' + std::string{sy::name_of(a.kv_dtype)};
+  }
+  if constexpr (requires { a.block_table; }) {
+    if (a.block_table != nullptr) kind += " paged";
+  }
+  return kind;
+}
+
 /// SWITCHYARD_TEST_CALLS random calls, otherwise `usually`, from SWITCHYARD_TEST_SEED on: `Call{seed}` is
 /// one, whose `compute()` fills what is expected of it, on all cores at once; `put(memory, call)` gives it
 /// with its arguments `a` in device memory and with `wrong(launch)`, what is wrong with a launch's results.
 ///
 /// For a GPU on which a call takes seconds: SWITCHYARD_TEST_SMALL makes the calls small, and
-/// SWITCHYARD_TEST_SHARE is the percentage of calls that a variant is run on, besides its first.
+/// SWITCHYARD_TEST_SHARE is the percentage of calls that a variant is run on, besides its first. Of so many
+/// more calls as SWITCHYARD_TEST_MORE says, those run that a variant serves which has not run yet.
 template <class Operator, class Call, class Put>
 void run_random_calls(std::uint32_t usually, const Put& put) {
   every_variant<Operator> variants{tested_gpu()};
   const std::uint32_t calls = sy::test::number("SWITCHYARD_TEST_CALLS", usually);
   const std::uint32_t seed = sy::test::fresh_seed();
   const std::uint32_t share = sy::test::number("SWITCHYARD_TEST_SHARE", 100);
+  const std::uint32_t more = sy::test::number("SWITCHYARD_TEST_MORE", 0);
   std::mt19937 sampling{seed};
   std::set<std::string> met;
   std::size_t launches = 0;
   std::size_t failures = 0;
   std::size_t not_served = 0;
+  std::size_t others = 0;
   constexpr std::uint32_t portion = 64;
-  for (std::uint32_t from = 0; from < calls; from += portion) {
-    std::vector<std::unique_ptr<Call>> some(std::min(portion, calls - from));
+  for (std::uint32_t from = 0; from < calls + more;) {
+    const bool wants_new = from >= calls;
+    std::vector<std::unique_ptr<Call>> some(std::min(portion, (wants_new ? calls + more : calls) - from));
     on_all_cores(some.size(), [&](std::size_t i) {
       some[i] = std::make_unique<Call>(seed + from + static_cast<std::uint32_t>(i));
     });
     for (auto& call : some) {
       variants.skip_without_any(call->a);
-      if (full_kernels || !variants.serving(chosen_by(*call)).empty()) continue;
-      ++not_served;
+      if (full_kernels && !wants_new) continue;
+      const std::vector<std::string> serving = variants.serving(chosen_by(*call));
+      const auto is_new = [&](const std::string& id) { return !met.contains(id + ' ' + kind_of(call->a)); };
+      if (!wants_new && serving.empty()) ++not_served;
+      if (wants_new ? std::any_of(serving.begin(), serving.end(), is_new) : !serving.empty()) continue;
       call = nullptr;
     }
     on_all_cores(some.size(), [&](std::size_t i) {
@@ -127,6 +149,7 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
 
     for (std::size_t i = 0; i < some.size(); ++i) {
       if (some[i] == nullptr) continue;
+      if (wants_new) ++others;
       const Call& call = *some[i];
       REQUIRE_THAT(Operator::check(call.a), no_text());
       device_memory memory;
@@ -147,7 +170,7 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
       INFO(call.text());
       REQUIRE(!serving.empty());
       const auto sampled = [&](const std::string& id) {
-        const bool is_first = met.insert(id + ' ' + std::string{sy::name_of(call.a.dtype)}).second;
+        const bool is_first = met.insert(id + ' ' + kind_of(call.a)).second;
         return sampling() % 100 < share || is_first;
       };
       for (const std::string& id : serving) {
@@ -155,9 +178,11 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
       }
       if (sampled("the chosen")) check("the chosen", variants.free());
     }
+    from += static_cast<std::uint32_t>(some.size());
   }
-  std::printf("%zu launches for %u calls from seed %u; no kernel of this build serves %zu of them\n",
-              launches, calls, seed, not_served);
+  std::printf(
+      "%zu launches for %u calls from seed %u and %zu of %u more; no kernel of this build serves %zu\n",
+      launches, calls, seed, others, more, not_served);
   REQUIRE(failures == 0);
   if (launches == 0) skip_program("no kernel of this build serves any of the calls");
 }
