@@ -24,6 +24,7 @@
 #include "environment.hpp"
 #include "hopper.hpp"
 #include "raw.hpp"
+#include "scale_kernel.hpp"
 #include "threads.hpp"
 #include "thrown.hpp"
 
@@ -31,6 +32,7 @@ namespace {
 
 namespace sy = switchyard;
 using cuda_test::need_hopper;
+using device_test::pointers;
 using sy::test::contains;
 using sy::test::error_of;
 using sy::test::required_variable;
@@ -42,11 +44,6 @@ std::vector<std::byte> read_file(const std::string& name) {
   const std::vector<char> characters{std::istreambuf_iterator<char>{file}, {}};
   const auto* const bytes = reinterpret_cast<const std::byte*>(characters.data());
   return {bytes, bytes + characters.size()};
-}
-
-template <class... Values>
-std::array<void*, sizeof...(Values)> pointers(Values&... values) {
-  return {const_cast<void*>(static_cast<const void*>(&values))...};
 }
 
 struct cuda_backend {
@@ -63,44 +60,15 @@ struct hip_backend {
   }
 };
 
-/// The kernels' module on a device, loaded from bytes that live as long.
-class loaded {
+/// The kernels' module on a device.
+class loaded : public device_test::loaded_module {
  public:
   explicit loaded(std::shared_ptr<sy::device_driver> device, const std::string& name = "kernels.sm_90a.cubin")
-      : device_{std::move(device)}, image_{read_file(name)}, module_{device_->load(image_, name)} {}
-  loaded(const loaded&) = delete;
-  loaded& operator=(const loaded&) = delete;
-  ~loaded() { device_->unload(module_); }
-  [[nodiscard]] sy::function_handle operator[](const std::string& kernel) const {
-    return device_->find(module_, kernel);
-  }
-
- private:
-  std::shared_ptr<sy::device_driver> device_;
-  std::vector<std::byte> image_;
-  sy::module_handle module_;
+      : loaded_module{std::move(device), read_file(name), name} {}
 };
 
-/// y = a * x with a driver on a stream; true when the result is right.
 bool scales(sy::device_driver& driver, sy::function_handle function, sy::stream stream, float a) {
-  std::vector<float> values(1000);
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  const raw::buffer<float> x{values};
-  const raw::buffer<float> y{values.size()};
-  float* const out = y.get();
-  const float* const in = x.get();
-  const int n = 1000;
-  auto parameters = pointers(out, in, a, n);
-  const int code = driver.launch(function, {.grid = {8}, .block = {128}}, parameters.data(), stream);
-  if (code != 0) {
-    WARN(driver.describe(code));
-    return false;
-  }
-  const auto result = y.read();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (result[i] != a * values[i]) return false;
-  }
-  return true;
+  return device_test::scales<raw::buffer<float>>(driver, function, stream, a);
 }
 
 }  // namespace
@@ -193,20 +161,7 @@ TEMPLATE_TEST_CASE("structures and narrow values arrive", "", cuda_backend, hip_
   need_hopper();
   const auto driver = TestType::open();
   const loaded module{driver};
-  struct mixed_value {
-    int first;
-    double second;
-    char third;
-  };
-  const raw::buffer<double> out{6};
-  const char tag = 7;
-  const mixed_value value{-11, 2.5, 13};
-  const long long number = 1LL << 40;
-  double* const address = out.get();
-  const bool flag = true;
-  auto parameters = pointers(tag, value, number, address, flag);
-  REQUIRE(driver->launch(module["mixed"], {}, parameters.data(), nullptr) == 0);
-  CHECK(out.read() == std::vector<double>{7, -11, 2.5, 13, static_cast<double>(number), 1});
+  device_test::check_mixed<raw::buffer<double>>(*driver, module["mixed"]);
 }
 
 TEMPLATE_TEST_CASE("captured launches replay", "", cuda_backend, hip_backend) {

@@ -24,6 +24,7 @@
 #include "environment.hpp"
 #include "hopper.hpp"
 #include "raw.hpp"
+#include "scale_kernel.hpp"
 #include "threads.hpp"
 #include "thrown.hpp"
 #include "timed_driver.hpp"
@@ -32,19 +33,9 @@
 namespace {
 
 using namespace cuda_test;
-
-/// y = a x.
-struct scale {
-  static constexpr std::string_view name = "scale";
-  struct arguments {
-    float* y = nullptr;
-    const float* x = nullptr;
-    float a = 1;
-    std::int32_t n = 0;
-  };
-  static constexpr auto fields = sy::fields<&arguments::y, &arguments::x, &arguments::a, &arguments::n>;
-  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::n>());
-};
+using device_test::is_scaled;
+using device_test::pointers;
+using device_test::scale;
 
 /// The 16 x 32 tile of a matrix at (x, y).
 struct tile {
@@ -76,21 +67,7 @@ class files {
  public:
   files() {
     const std::string blob = read_blob();
-    const json one{{"kernel", "scale"},
-                   {"grid", {"ceil_div(n, 128)", 1, 1}},
-                   {"block", {128, 1, 1}},
-                   {"parameters", {"y", "x", "a", "n"}}};
-    // Above 5000 elements by way of a buffer: fill, scale into the buffer, and from there with 1.
-    json first = one;
-    first["parameters"] = {"buffer", "x", "a", "n"};
-    json second = one;
-    second["parameters"] = {"y", {{"pointer", "x"}}, {{"f32", "a"}}, "n"};
-    on_disk_.put("scale", blob,
-                 {{{"id", "buffered"},
-                   {"requires", {"n > 5000"}},
-                   {"workspace", {{"buffer", "4 * n"}}},
-                   {"launches", {{{"fill", "buffer"}, {"byte", 255}}, first, second}}},
-                  {{"id", "plain"}, {"launches", {one}}}});
+    device_test::put_scale(on_disk_, blob);
     const json map{{"tensor_map",
                     {{"of", "matrix"},
                      {"dtype", "f32"},
@@ -132,13 +109,6 @@ CUfunc_st* bare_kernel(const char* name) {
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-bool is_scaled(const std::vector<float>& y, const std::vector<float>& x, float a) {
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (y[i] != a * x[i]) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -213,8 +183,7 @@ TEST_CASE("graphs of a dispatcher and of bare launches give the same bits") {
   };
   replay([&] { run(stream.get(), call); });
   float* y = bare.get();
-  std::array<void*, 4> parameters{static_cast<void*>(&y), static_cast<void*>(&call.x),
-                                  static_cast<void*>(&call.a), static_cast<void*>(&call.n)};
+  auto parameters = pointers(y, call.x, call.a, call.n);
   CUfunc_st* const function = bare_kernel("scale");
   replay([&] {
     raw::call("cuLaunchKernel", function, 8U, 1U, 1U, 128U, 1U, 1U, 0U, stream.get(), parameters.data(),

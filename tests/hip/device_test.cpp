@@ -24,6 +24,7 @@
 #include "cuda/written_files.hpp"
 #include "environment.hpp"
 #include "raw.hpp"
+#include "scale_kernel.hpp"
 #include "threads.hpp"
 #include "thrown.hpp"
 
@@ -31,7 +32,10 @@ namespace {
 
 namespace sy = switchyard;
 using cuda_test::written_files;
-using nlohmann::json;
+using device_test::counted;
+using device_test::is_scaled;
+using device_test::pointers;
+using device_test::scale;
 using sy::test::contains;
 using sy::test::error_of;
 
@@ -67,96 +71,23 @@ std::vector<std::byte> bytes_of(const std::string& text) {
   return {begin, begin + text.size()};
 }
 
-template <class... Values>
-std::array<void*, sizeof...(Values)> pointers(Values&... values) {
-  return {const_cast<void*>(static_cast<const void*>(&values))...};
-}
-
-/// The kernels' module, loaded from bytes that live as long.
-class loaded {
+/// The kernels' module on a device.
+class loaded : public device_test::loaded_module {
  public:
   explicit loaded(std::shared_ptr<sy::device_driver> on)
-      : device_{std::move(on)},
-        image_{bytes_of(read_blob())},
-        module_{device_->load(image_, "kernels.hsaco")} {}
-  loaded(const loaded&) = delete;
-  loaded& operator=(const loaded&) = delete;
-  ~loaded() { device_->unload(module_); }
-  [[nodiscard]] sy::function_handle operator[](const std::string& kernel) const {
-    return device_->find(module_, kernel);
-  }
-
- private:
-  std::shared_ptr<sy::device_driver> device_;
-  std::vector<std::byte> image_;
-  sy::module_handle module_;
+      : loaded_module{std::move(on), bytes_of(read_blob()), "kernels.hsaco"} {}
 };
 
-std::vector<float> counted(std::size_t count) {
-  std::vector<float> out(count);
-  for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(i) - 3;
-  return out;
-}
-
-bool is_scaled(const std::vector<float>& y, const std::vector<float>& x, float a, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (y[i] != a * x[i]) return false;
-  }
-  return true;
-}
-
-/// y = a x by a driver on a stream; whether the result is right.
 bool scales(sy::device_driver& driver, sy::function_handle function, sy::stream on, float a) {
-  const auto values = counted(1000);
-  const hip_raw::buffer<float> x{values};
-  const hip_raw::buffer<float> y{std::vector<float>(values.size(), NAN)};
-  float* const out = y.get();
-  const float* const in = x.get();
-  const int n = 1000;
-  auto parameters = pointers(out, in, a, n);
-  const int code = driver.launch(function, {.grid = {8}, .block = {128}}, parameters.data(), on);
-  if (code != 0) {
-    WARN(driver.describe(code));
-    return false;
-  }
-  return is_scaled(y.read(), values, a, values.size());
+  return device_test::scales<hip_raw::buffer<float>>(driver, function, on, a);
 }
-
-/// y = a x.
-struct scale {
-  static constexpr std::string_view name = "scale";
-  struct arguments {
-    float* y = nullptr;
-    const float* x = nullptr;
-    float a = 1;
-    std::int32_t n = 0;
-  };
-  static constexpr auto fields = sy::fields<&arguments::y, &arguments::x, &arguments::a, &arguments::n>;
-  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::n>());
-};
 
 constexpr int elements = 1000;
 
-/// Above 5000 elements by way of a buffer: fill, scale into the buffer, and from there with 1.
 class files {
  public:
   /// The bytes are put behind the blob, whose hash they change.
-  explicit files(const std::string& behind = {}) {
-    const json one{{"kernel", "scale"},
-                   {"grid", {"ceil_div(n, 128)", 1, 1}},
-                   {"block", {128, 1, 1}},
-                   {"parameters", {"y", "x", "a", "n"}}};
-    json first = one;
-    first["parameters"] = {"buffer", "x", "a", "n"};
-    json second = one;
-    second["parameters"] = {"y", {{"pointer", "x"}}, {{"f32", "a"}}, "n"};
-    on_disk_.put("scale", read_blob() + behind,
-                 {{{"id", "buffered"},
-                   {"requires", {"n > 5000"}},
-                   {"workspace", {{"buffer", "4 * n"}}},
-                   {"launches", {{{"fill", "buffer"}, {"byte", 255}}, first, second}}},
-                  {{"id", "plain"}, {"launches", {one}}}});
-  }
+  explicit files(const std::string& behind = {}) { device_test::put_scale(on_disk_, read_blob() + behind); }
   [[nodiscard]] sy::catalog_options options() const { return on_disk_.options(); }
 
  private:
@@ -181,25 +112,12 @@ TEST_CASE("kernels run on every kind of stream") {
 TEST_CASE("structures and narrow values arrive") {
   const auto driver = device();
   const loaded module{driver};
-  struct mixed_value {
-    int first;
-    double second;
-    char third;
-  };
   std::vector<sy::parameter_slot> slots;
   REQUIRE(driver->parameters(module["mixed"], slots));
   REQUIRE(slots.size() == 5);
   CHECK(slots[1].offset == 8);
-  CHECK(slots[1].bytes == sizeof(mixed_value));
-  const hip_raw::buffer<double> out{std::vector<double>(6)};
-  const char tag = 7;
-  const mixed_value value{-11, 2.5, 13};
-  const long long number = 1LL << 40;
-  double* const address = out.get();
-  const bool flag = true;
-  auto parameters = pointers(tag, value, number, address, flag);
-  REQUIRE(driver->launch(module["mixed"], {}, parameters.data(), nullptr) == 0);
-  CHECK(out.read() == std::vector<double>{7, -11, 2.5, 13, static_cast<double>(number), 1});
+  CHECK(slots[1].bytes == 24);
+  device_test::check_mixed<hip_raw::buffer<double>>(*driver, module["mixed"]);
 }
 
 TEST_CASE("captured launches replay, and loading ends no capture") {
@@ -374,12 +292,12 @@ TEST_CASE("a prepared dispatcher is captured, and its graph replays with what me
     const hip_raw::graph graph{stream.get(), 0, [&] { run(stream.get(), call); }};
     CHECK(std::isnan(y.read()[0]));
     graph.launch(stream.get());
-    CHECK(is_scaled(y.read(), first, 3, count));
+    CHECK(is_scaled(y.read(), first, 3));
     const std::vector<float> second(count, 0.5F);
     CHECK(driver->copy(x.get(), second.data(), count * sizeof(float), nullptr) == 0);
     CHECK(driver->synchronize(nullptr) == 0);
     for (int i = 0; i < 2; ++i) graph.launch(stream.get());
-    CHECK(is_scaled(y.read(), second, 3, count));
+    CHECK(is_scaled(y.read(), second, 3));
   }
 }
 
@@ -405,7 +323,7 @@ TEST_CASE("an unprepared call is refused inside a capture, which goes on") {
         run(stream.get(), call);
       }};
   graph.launch(stream.get());
-  CHECK(is_scaled(y.read(), values, 3, values.size()));
+  CHECK(is_scaled(y.read(), values, 3));
 }
 
 TEST_CASE("threads with streams of their own get their own results") {
@@ -427,7 +345,7 @@ TEST_CASE("threads with streams of their own get their own results") {
       run(stream.get(), {.y = y.get(), .x = y.get(), .a = 2, .n = n});
       if (i % 10 != 0) continue;
       if (driver->synchronize(stream.get()) != 0) ++wrong;
-      if (!is_scaled(y.read(), values, 2 * static_cast<float>(i), static_cast<std::size_t>(n))) ++wrong;
+      if (!is_scaled(y.read(), {values.begin(), values.begin() + n}, 2 * static_cast<float>(i))) ++wrong;
     }
   });
   CHECK(wrong == 0);
@@ -461,7 +379,7 @@ TEST_CASE("calls follow their streams from device to device") {
       const place& here = places[at];
       run(here.stream->get(), {.y = here.y->get(), .x = here.x->get(), .a = a, .n = elements});
       CHECK(drivers[at]->synchronize(here.stream->get()) == 0);
-      CHECK(is_scaled(here.y->read(), values, a, values.size()));
+      CHECK(is_scaled(here.y->read(), values, a));
       int after = -1;
       hip_raw::call("hipGetDevice", &after);
       CHECK(after == current);
