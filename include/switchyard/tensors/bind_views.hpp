@@ -24,19 +24,28 @@ inline namespace v0 {
 
 namespace detail {
 
+template <class Dim, class Arguments>
+[[nodiscard]] dim_place place_of_dim(Arguments& arguments) noexcept {
+  dim_place out;
+  if constexpr (Dim::is_argument) {
+    out.extent = &(arguments.*Dim::extent);
+    out.extent_bytes = sizeof(arguments.*Dim::extent);
+    static_assert(sizeof(arguments.*Dim::extent) == 4 || sizeof(arguments.*Dim::extent) == 8);
+  }
+  if constexpr (Dim::has_stride) out.stride = &(arguments.*Dim::stride);
+  return out;
+}
+
 template <class View, class Arguments>
-[[nodiscard]] extent_values values_of(const Arguments& arguments) {
-  return [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
-    const auto value = [&]<class Each>(Each /*dim*/) -> std::int64_t {
-      if constexpr (Each::is_argument) {
-        return static_cast<std::int64_t>(arguments.*Each::extent);
-      } else {
-        return 0;
-      }
-    };
-    return extent_values{value(typename View::template dim_at<Dim>{})...};
+[[nodiscard]] view_place place_of(Arguments& arguments) noexcept {
+  view_place out;
+  out.pointer = &(arguments.*View::pointer);
+  if constexpr (is_member<View::type>) out.type = &(arguments.*View::type);
+  [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
+    ((out.dims[Dim] = place_of_dim<typename View::template dim_at<Dim>>(arguments)), ...);
   }
   (std::make_index_sequence<View::rank>{});
+  return out;
 }
 
 /// The tensors of a call, in the order of its views. std::tie asks of each how it can be converted,
@@ -54,11 +63,6 @@ template <std::size_t Index, class Tensor>
 [[nodiscard, gnu::always_inline]] constexpr const Tensor& tensor_at(
     const indexed_tensor<Index, Tensor>& list) noexcept {
   return list.tensor;
-}
-template <std::size_t Index, std::size_t Count>
-[[nodiscard, gnu::always_inline]] constexpr const const_tensor& tensor_at(
-    const std::array<const_tensor, Count>& list) noexcept {
-  return list[Index];
 }
 
 /// Writes what views describe into arguments; each function returns whether the tensors agree so far. A
@@ -210,24 +214,6 @@ struct view_binder {
     }
     (std::make_index_sequence<count>{});
   }
-
-  /// Binds all, whether they agree or not.
-  template <class Tensors>
-  void bind_all(const Tensors& tensors) {
-    [&]<std::size_t... View>(std::index_sequence<View...>) {
-      (bind_each<View>(tensors), ...);
-    }
-    (std::make_index_sequence<count>{});
-  }
-  template <std::size_t View, class Tensors>
-  void bind_each(const Tensors& tensors) {
-    (void)bind_view<View>(tensors, true);
-    if (view_at<View>::is_optional && !tensor_at<View>(tensors)) return;
-    [&]<std::size_t... Dim>(std::index_sequence<Dim...>) {
-      ((void)bind_dim<View, Dim>(tensors), ...);
-    }
-    (std::make_index_sequence<view_at<View>::rank>{});
-  }
 };
 
 /// Throws where tensors disagree. They may not, as the stride of an extent of 1 does not matter: then all is
@@ -236,10 +222,9 @@ template <class Arguments, class... Views>
 [[gnu::cold, gnu::noinline]] void require_agreement(std::string_view name, Arguments& arguments,
                                                     bool may_be_null,
                                                     const std::array<const_tensor, sizeof...(Views)>& given) {
-  using binder = view_binder<Arguments, Views...>;
-  binder{arguments}.bind_all(given);
-  const std::array<extent_values, sizeof...(Views)> values{values_of<Views>(arguments)...};
-  const std::string wrong = disagreement(binder::all, given, values, may_be_null);
+  const std::array<view_place, sizeof...(Views)> places{place_of<Views>(arguments)...};
+  const std::string wrong =
+      bind_and_compare(view_binder<Arguments, Views...>::all, places, given, may_be_null);
   if (!wrong.empty()) throw call_error{error_code::invalid_argument, std::string{name} + ": " + wrong};
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Says which tensors of a call disagree, and in which dimension or type. Used only after a check has failed.
+// Binds tensors of which a check has found that they may disagree, and says in which dimension or type they
+// do. One function for all operators: bind_views.hpp has the fast way, which is compiled for each.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/dtype.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensors/view.hpp>
 
@@ -16,13 +19,25 @@ inline namespace v0 {
 
 namespace detail {
 
-/// Values of the arguments that a tensor's extents are.
-using extent_values = std::array<std::int64_t, max_rank>;
+/// Where the arguments of a dimension are.
+struct dim_place {
+  void* extent = nullptr;          ///< an integer of extent_bytes; null: the extent is no argument
+  std::int64_t* stride = nullptr;  ///< null: dense
+  std::size_t extent_bytes = 0;    ///< 4 or 8
+};
 
-/// What is wrong with tensors; empty where nothing is. `given` and `values` have one for each view.
-[[nodiscard]] std::string disagreement(std::span<const view_description> all,
-                                       std::span<const const_tensor> given,
-                                       std::span<const extent_values> values, bool may_be_null);
+/// Where the arguments of a tensor are.
+struct view_place {
+  void* pointer = nullptr;            ///< a pointer
+  switchyard::dtype* type = nullptr;  ///< null: the element type is no argument
+  std::array<dim_place, max_rank> dims{};
+};
+
+/// Writes what tensors say into arguments, whether they agree or not, and returns what is wrong with them;
+/// empty where nothing is. `places` and `given` have one for each view.
+[[nodiscard]] std::string bind_and_compare(std::span<const view_description> all,
+                                           std::span<const view_place> places,
+                                           std::span<const const_tensor> given, bool may_be_null);
 
 }  // namespace detail
 

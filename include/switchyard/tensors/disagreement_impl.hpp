@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <switchyard/base/checked_product.hpp>
 #include <switchyard/base/compiled.hpp>
@@ -93,10 +95,22 @@ namespace detail {
                         : begin + std::string{all[first].name} + " is " + std::string{name_of(wanted)};
 }
 
+[[nodiscard]] inline std::int64_t value_at(const dim_place& place) {
+  std::int64_t wide = 0;
+  std::int32_t narrow = 0;
+  if (place.extent_bytes == sizeof wide) {
+    std::memcpy(&wide, place.extent, sizeof wide);
+  } else {
+    std::memcpy(&narrow, place.extent, sizeof narrow);
+    wide = narrow;
+  }
+  return wide;
+}
+
 /// What is wrong with a tensor's extents; empty where nothing is.
 [[nodiscard]] inline std::string wrong_extent(std::span<const view_description> all,
-                                              std::span<const const_tensor> given,
-                                              std::span<const extent_values> values, std::size_t index) {
+                                              std::span<const const_tensor> given, const view_place& place,
+                                              std::size_t index) {
   const view_description& of = all[index];
   const const_tensor& tensor = given[index];
   for (std::size_t d = 0; d < tensor.rank(); ++d) {
@@ -111,7 +125,7 @@ namespace detail {
       at = 0;
       ++first;
     }
-    std::int64_t value = here.is_argument ? values[index][d] : given[first].extent(at);
+    std::int64_t value = here.is_argument ? value_at(place.dims[d]) : given[first].extent(at);
     if (!here.is_argument && __builtin_sub_overflow(value, all[first].dims[at].more, &value))
       value = too_large;
     std::int64_t wanted = 0;
@@ -127,9 +141,59 @@ namespace detail {
   return {};
 }
 
-SWITCHYARD_COLD std::string disagreement(std::span<const view_description> all,
-                                         std::span<const const_tensor> given,
-                                         std::span<const extent_values> values, bool may_be_null) {
+/// Whether a tensor before this one has the stride.
+[[nodiscard]] inline bool has_stride_before(std::span<const view_description> all, std::size_t index,
+                                            std::string_view stride) {
+  for (const view_description& before : all.first(index)) {
+    for (const dim_description& dim : before.dims) {
+      if (dim.stride == stride) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a dimension of a tensor before this one, or before it in this one, has the extent.
+[[nodiscard]] inline bool has_extent_before(std::span<const view_description> all, std::size_t index,
+                                            std::size_t at) {
+  const std::string_view extent = all[index].dims[at].extent;
+  for (std::size_t i = 0; i <= index; ++i) {
+    for (std::size_t d = 0; d < (i == index ? at : all[i].dims.size()); ++d) {
+      if (all[i].dims[d].extent == extent) return true;
+    }
+  }
+  return false;
+}
+
+/// Writes what the arguments have from one tensor.
+inline void bind_one(std::span<const view_description> all, const view_place& place,
+                     std::span<const const_tensor> given, std::size_t index) {
+  const view_description& of = all[index];
+  const const_tensor& tensor = given[index];
+  const void* const data = tensor.data();
+  std::memcpy(place.pointer, &data, sizeof data);
+  if ((!tensor && of.is_optional) || tensor.rank() != of.dims.size()) return;
+  if (place.type != nullptr) {  // that of the first tensor that is given
+    std::size_t first = 0;
+    while (all[first].dtype_argument != of.dtype_argument || (all[first].is_optional && !given[first]))
+      ++first;
+    *place.type = given[first].dtype();
+  }
+  for (std::size_t d = 0; d < of.dims.size(); ++d) {
+    const dim_description& dim = of.dims[d];
+    const std::int64_t extent = tensor.extent(d);
+    if (place.dims[d].stride != nullptr && !has_stride_before(all, index, dim.stride))
+      *place.dims[d].stride = dim.may_be_one && extent == 1 ? 0 : tensor.stride(d);
+    if (place.dims[d].extent == nullptr || of.is_optional || has_extent_before(all, index, d)) continue;
+    std::int64_t value = extent;
+    if (__builtin_sub_overflow(extent, dim.more, &value)) value = extent;  // negative: refused
+    std::memcpy(place.dims[d].extent, &value, sizeof value);
+  }
+}
+
+SWITCHYARD_COLD std::string bind_and_compare(std::span<const view_description> all,
+                                             std::span<const view_place> places,
+                                             std::span<const const_tensor> given, bool may_be_null) {
+  for (std::size_t i = 0; i < all.size(); ++i) bind_one(all, places[i], given, i);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const view_description& of = all[i];
     const const_tensor& tensor = given[i];
@@ -137,7 +201,7 @@ SWITCHYARD_COLD std::string disagreement(std::span<const view_description> all,
     if (tensor.rank() != of.dims.size()) return wrong_rank(of, tensor);
     if (!tensor && !may_be_null && tensor.count() != 0) return std::string{of.name} + " is null";
     if (std::string wrong = wrong_type(all, given, i); !wrong.empty()) return wrong;
-    if (std::string wrong = wrong_extent(all, given, values, i); !wrong.empty()) return wrong;
+    if (std::string wrong = wrong_extent(all, given, places[i], i); !wrong.empty()) return wrong;
     if (std::string wrong = wrong_stride(all, given, i); !wrong.empty()) return wrong;
   }
   return {};
