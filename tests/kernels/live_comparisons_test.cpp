@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // compare_live() of every operator that has a workload: each variant of the installed kernels against the one
-// that serves. All are right, so none may be found to differ, and the call's results stay as they were.
+// that serves. All are right, so none may be found to differ, and the call's results stay as they were. On
+// the device that SWITCHYARD_TEST_DEVICE names: host or gpu.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +24,7 @@
 #include <switchyard/tune/workloads/softmax.hpp>
 
 #include "catch.hpp"
+#include "environment.hpp"
 
 namespace {
 
@@ -32,7 +33,7 @@ namespace ops = sy::operators;
 
 [[nodiscard]] const sy::device& live_device() {
   static const sy::device chosen = [] {
-    if (std::string_view{SWITCHYARD_TEST_LIVE_DEVICE} == "host") return sy::device::host();
+    if (sy::test::required_variable("SWITCHYARD_TEST_DEVICE") == "host") return sy::device::host();
     const sy::device found = sy::device::current();
     if (found.properties().backend == "host") skip_program("no GPU");
     return found;
