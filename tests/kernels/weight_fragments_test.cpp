@@ -26,8 +26,9 @@ using stream::view;
 using switchyard::operators::weight_format;
 
 constexpr int outputs = 16;
-constexpr int inputs = 2048;      // with which rows of q6_k are whole pieces
-constexpr int column_stride = 8;  ///< floats from group to group of the sums of one row in a tile of eight
+constexpr int inputs = 2048;  // with which rows of q6_k are whole pieces
+constexpr std::size_t column_stride =
+    8;  ///< floats from group to group of the sums of one row in a tile of eight
 
 /// 16 bytes, as copies into shared memory align them.
 struct alignas(16) piece {
@@ -37,7 +38,7 @@ struct alignas(16) piece {
 template <format Format>
 struct problem {
   static constexpr auto named = static_cast<weight_format>(Format);
-  static constexpr int groups = inputs / stream::group_elements<Format>;
+  static constexpr std::size_t groups = inputs / stream::group_elements<Format>;
   static constexpr auto row_pieces =
       static_cast<std::size_t>(switchyard::operators::row_bytes(named, inputs)) / sizeof(piece);
 
@@ -60,7 +61,7 @@ struct problem {
       std::memcpy(weights.data() + output * row_pieces, blocks.data(), blocks.size());
     }
     for (int k = 0; k < inputs; ++k)
-      sums[static_cast<std::size_t>(k / stream::group_elements<Format> * column_stride)] +=
+      sums[static_cast<std::size_t>(k / stream::group_elements<Format>) * column_stride] +=
           x[static_cast<std::size_t>(k)] * 0x1p-24F;
     for (int unit = 0; unit < inputs / 8; ++unit) {
       const auto from = stream::sources<Format>(unit);
