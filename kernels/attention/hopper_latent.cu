@@ -100,22 +100,17 @@ __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
   }
   __syncthreads();
   sy::ptx::wait_for_previous_launch();
-#ifndef LATENT_TRIGGER_LATE
-  sy::ptx::allow_next_launch();
-#endif
   if (warpgroup == 2) {
     give_registers<40>();
     produce<T>(map, c, bars, shared, static_cast<int>(threadIdx.x) / 32 - 8);
   } else if (warpgroup == 0) {
     take_registers<232>();
-    consumer<T, T, 0, false>{c, bars, shared}.run();
+    consumer<T, T, 0>{c, bars, shared}.run();
   } else {
     take_registers<232>();
-    consumer<T, T, 1, false>{c, bars, shared}.run();
+    consumer<T, T, 1>{c, bars, shared}.run();
   }
-#ifdef LATENT_TRIGGER_LATE
-  sy::ptx::allow_next_launch();
-#endif
+  sy::ptx::allow_next_launch();  // at the end: blocks that wait where this launch has ended cost it
 }
 
 }  // namespace latent

@@ -27,10 +27,9 @@ inline constexpr int other = 1;
 
 /// One of the two warpgroups that multiply. It takes the blocks of keys in turns with the other: in its turn
 /// it makes the weights of a block, and each block's values both sum. `T` is of the products, `Out` of
-/// queries and results: where they differ, queries are divided by a power of two of their row. `Cleared`:
-/// keys behind a sequence are zeros.
+/// queries and results: where they differ, queries are divided by a power of two of their row.
 /// Of fewer than 64 `Rows`, products take the others from what lies behind: what those give is nobody's.
-template <class T, class Out, int group, bool Cleared, int Rows = rows>
+template <class T, class Out, int group, int Rows = rows>
 struct consumer {
   using place = layout<Rows>;
   static constexpr bool scaled = !__is_same(T, Out);
@@ -313,7 +312,7 @@ struct consumer {
     if constexpr (!First) finish_other<2>();
     product_wait<0>();
     pin(scores);
-    if (!Cleared && in_use - first < keys) clear_behind(max(in_use - first, 0));
+    if (in_use - first < keys) clear_behind(max(in_use - first, 0));
     float most[2];
     if (has_rows()) {
       finish_scores(scores, first, in_use);

@@ -25,7 +25,8 @@ struct layout {
   static constexpr u32 at_maxima = at_keys + 2 * tile_bytes;    ///< of both warpgroups, then each's sums
   static constexpr u32 at_barriers = at_maxima + 2 * rows * 4;  ///< in the place of the other's maxima
   static constexpr u32 at_units = at_barriers + 64;             ///< of rows, where queries are scaled
-  static constexpr u32 at_ring = (at_units + rows * 4 + 127) / 128 * 128;  ///< of keys in e4m3
+  static constexpr u32 at_raw_barriers = at_units + rows * 4;   ///< of keys in e4m3, 20
+  static constexpr u32 at_ring = (at_raw_barriers + 20 * 8 + 127) / 128 * 128;
 };
 
 /// Where four results of a thread lie in a part, in units of four floats: those of the columns 8 j and 8 j +
