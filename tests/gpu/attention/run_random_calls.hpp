@@ -113,7 +113,8 @@ template <class Arguments>
 ///
 /// For a GPU on which a call takes seconds: SWITCHYARD_TEST_SMALL makes the calls small, and
 /// SWITCHYARD_TEST_SHARE is the percentage of calls that a variant is run on, besides its first. Of so many
-/// more calls as SWITCHYARD_TEST_MORE says, those run that a variant serves which has not run yet.
+/// more calls as SWITCHYARD_TEST_MORE says, those run that a variant serves which has not run yet. Of
+/// SWITCHYARD_TEST_PARTS runs, each with another SWITCHYARD_TEST_PART, one sees to a variant's first call.
 template <class Operator, class Call, class Put>
 void run_random_calls(std::uint32_t usually, const Put& put) {
   every_variant<Operator> variants{tested_gpu()};
@@ -121,6 +122,11 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
   const std::uint32_t seed = sy::test::fresh_seed();
   const std::uint32_t share = sy::test::number("SWITCHYARD_TEST_SHARE", 100);
   const std::uint32_t more = sy::test::number("SWITCHYARD_TEST_MORE", 0);
+  const std::uint32_t parts = std::max(1U, sy::test::number("SWITCHYARD_TEST_PARTS", 1));
+  const std::uint32_t part = sy::test::number("SWITCHYARD_TEST_PART", 0);
+  const auto is_ours = [&](const std::string& variant) {
+    return std::hash<std::string>{}(variant) % parts == part;
+  };
   std::mt19937 sampling{seed};
   std::set<std::string> met;
   std::size_t launches = 0;
@@ -138,7 +144,10 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
       variants.skip_without_any(call->a);
       if (full_kernels && !wants_new) continue;
       const std::vector<std::string> serving = variants.serving(chosen_by(*call));
-      const auto is_new = [&](const std::string& id) { return !met.contains(id + ' ' + kind_of(call->a)); };
+      const auto is_new = [&](const std::string& id) {
+        const std::string variant = id + ' ' + kind_of(call->a);
+        return is_ours(variant) && !met.contains(variant);
+      };
       if (!wants_new && serving.empty()) ++not_served;
       if (wants_new ? std::any_of(serving.begin(), serving.end(), is_new) : !serving.empty()) continue;
       call = nullptr;
@@ -170,7 +179,8 @@ void run_random_calls(std::uint32_t usually, const Put& put) {
       INFO(call.text());
       REQUIRE(!serving.empty());
       const auto sampled = [&](const std::string& id) {
-        const bool is_first = met.insert(id + ' ' + kind_of(call.a)).second;
+        const std::string variant = id + ' ' + kind_of(call.a);
+        const bool is_first = is_ours(variant) && met.insert(variant).second;
         return sampling() % 100 < share || is_first;
       };
       for (const std::string& id : serving) {
