@@ -9,7 +9,8 @@ set(SWITCHYARD_WERROR ON CACHE BOOL "" FORCE)
 # What measures is compiled for its warnings only.
 set(SWITCHYARD_MEASURE OFF CACHE BOOL "" FORCE)
 # The project's own programs link the compiled form: the shortest one takes a tenth of the time to compile. The header-only form is
-# tested by the examples that show it, the consumers, tests/headers, and the thread sanitizer's build.
+# tested by the consumers, whose engine launches, by the plug-in of tests/dispatch, by tests/headers, and by the stress test under
+# the thread sanitizer.
 set(SWITCHYARD_FORM compiled CACHE STRING "" FORCE)
 # Every source file parses JSON and the standard headers again; 24 files per unit share that cost. Precompiled headers
 # would save no more, and ccache does not serve what uses one.
