@@ -3,6 +3,7 @@
 // their parameters ("take_8_4").
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -17,7 +18,19 @@ namespace fake_cuda {
 
 using nlohmann::json;
 
-/// One operator's, for every CUDA device.
+/// An operator to serve.
+struct touch {
+  static constexpr std::string_view name = "touch";
+  struct arguments {
+    void* out = nullptr;
+    std::int32_t n = 1;
+    std::int64_t size = 1;
+  };
+  static constexpr auto fields = sy::fields<&arguments::out, &arguments::n, &arguments::size>;
+  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::size>());
+};
+
+/// One operator's files, for every CUDA device.
 class fake_files {
  public:
   fake_files(std::string_view op, const std::vector<json>& variants) {

@@ -14,17 +14,6 @@ namespace {
 
 using namespace fake_cuda;
 
-struct timed {
-  static constexpr std::string_view name = "timed";
-  struct arguments {
-    void* out = nullptr;
-    std::int32_t n = 1;
-    std::int64_t size = 1;
-  };
-  static constexpr auto fields = sy::fields<&arguments::out, &arguments::n, &arguments::size>;
-  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::size>());
-};
-
 [[nodiscard]] std::vector<json> timed_variants() {
   return {{{"id", "only"}, {"launches", {{{"kernel", "take_8_4"}, {"parameters", {"out", "n"}}}}}}};
 }
@@ -47,7 +36,7 @@ struct measured {
     options.live.one_in = one_in;
     options.live.events = events;
     catalog = std::make_unique<sy::catalog>(std::move(options));
-    run = std::make_unique<sy::dispatcher<timed>>(*catalog, fake_device(0));
+    run = std::make_unique<sy::dispatcher<touch>>(*catalog, fake_device(0));
   }
   void call(int times, std::int64_t size = 1) const {
     for (int i = 0; i < times; ++i) (*run)(stream.get(), {.size = size});
@@ -60,10 +49,10 @@ struct measured {
   }
 
   usual_events usual;
-  fake_files files{"timed", timed_variants()};
+  fake_files files{"touch", timed_variants()};
   std::unique_ptr<sy::catalog> catalog;
   fake_stream stream{primary(0)};
-  std::unique_ptr<sy::dispatcher<timed>> run;
+  std::unique_ptr<sy::dispatcher<touch>> run;
 };
 
 }  // namespace
@@ -80,7 +69,7 @@ TEST_CASE("one call in so many of each problem is timed, and nobody waits for th
   CHECK(with.counters().live_untimed == 0);
   CHECK(notes().event_waits == waits);
   CHECK_THAT(to_string(with.catalog->live()),
-             has_text("timed {size=1} on Fake A") && has_text("only 1000 us in 10 calls"));
+             has_text("touch {size=1} on Fake A") && has_text("only 1000 us in 10 calls"));
 }
 
 TEST_CASE("without a share no event is made and no call is counted") {
@@ -188,11 +177,11 @@ TEST_CASE("a call that fails is not timed, and its events are used again") {
 
 TEST_CASE("problems beyond the limit run, and are counted as left out") {
   sy::catalog_options options;
-  const fake_files files{"timed", timed_variants()};
+  const fake_files files{"touch", timed_variants()};
   options = files.options();
   options.live = {.one_in = 1, .events = 8, .problems = 2};
   sy::catalog catalog{std::move(options)};
-  sy::dispatcher<timed> run{catalog, fake_device(0)};
+  sy::dispatcher<touch> run{catalog, fake_device(0)};
   const fake_stream stream{primary(0)};
   for (std::int64_t size = 1; size <= 5; ++size) {
     for (int i = 0; i < 3; ++i) run(stream.get(), {.size = size});

@@ -20,17 +20,6 @@ namespace {
 
 using namespace fake_cuda;
 
-struct touch {
-  static constexpr std::string_view name = "touch";
-  struct arguments {
-    void* out = nullptr;
-    std::int32_t n = 1;
-    std::int64_t size = 1;
-  };
-  static constexpr auto fields = sy::fields<&arguments::out, &arguments::n, &arguments::size>;
-  static constexpr auto axes = sy::axes(sy::size_axis<&arguments::size>());
-};
-
 /// A kernel for devices with compute capability 9 and one for all; above size 100 a workspace as well.
 std::vector<json> touch_variants() {
   const json launch{{"kernel", "take_8_4"}, {"parameters", {"out", "n"}}};
