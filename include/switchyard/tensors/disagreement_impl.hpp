@@ -96,15 +96,15 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::int64_t value_at(const dim_place& place) {
-  std::int64_t wide = 0;
-  std::int32_t narrow = 0;
-  if (place.extent_bytes == sizeof wide) {
-    std::memcpy(&wide, place.extent, sizeof wide);
+  std::int64_t value = 0;
+  std::int32_t in_32_bits = 0;
+  if (place.extent_bytes == sizeof value) {
+    std::memcpy(&value, place.extent, sizeof value);
   } else {
-    std::memcpy(&narrow, place.extent, sizeof narrow);
-    wide = narrow;
+    std::memcpy(&in_32_bits, place.extent, sizeof in_32_bits);
+    value = in_32_bits;
   }
-  return wide;
+  return value;
 }
 
 /// What is wrong with a tensor's extents; empty where nothing is.
