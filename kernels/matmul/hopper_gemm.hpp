@@ -75,9 +75,10 @@ struct multiplier {
   __device__ __forceinline__ u32 full(int stage) const { return memory + barriers_at + 16 * stage; }
   __device__ __forceinline__ u32 empty(int stage) const { return full(stage) + 8; }
 
-  __device__ __forceinline__ void init() const {
+  /// Fillers: arrivals that make a stage full, besides its bytes.
+  __device__ __forceinline__ void init(u32 fillers = 1) const {
     for (int stage = 0; stage < Stages; ++stage) {
-      init_barrier(full(stage), 1);
+      init_barrier(full(stage), fillers);
       init_barrier(empty(stage), 8 * Cluster);  // warps
     }
     fence_barrier_init();

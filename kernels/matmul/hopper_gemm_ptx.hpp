@@ -78,6 +78,12 @@ __device__ __forceinline__ void store_pair(u32 to, float first, float second) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(first), "f"(second) : "memory");
 }
 
+__device__ __forceinline__ void store_words(u32 to, const u32 (&words)[4]) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
 // 28672 and 14336 outputs are multiples of 224, and 512 rows of them fill the last wave.
 #define HOPPER_OUT_112 HOPPER_OUT_96, HOPPER_OUT_8(96), HOPPER_OUT_8(104)
 #define HOPPER_NAMES_112                 \

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What ptxas made of the Hopper kernels of attention and of products.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
 
-Disassembles every attention_hopper_*.cubin, attention_backward_hopper_*.cubin, matmul_quantized_gemm_*_m*.cubin and
-matmul_quantized_blocks_*.cubin under ROOT and prints what matters of each:
-warpgroup products (HGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
+Disassembles every attention_hopper_*.cubin, attention_backward_hopper_*.cubin and matmul_quantized_gemm_*_m*.cubin under ROOT
+and prints what matters of each: warpgroup products (HGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
 and its last product: the backward's warp that copies has 24 registers, and a tile's start may cost it one; a soft cap at head dim 128
 may spill eight words), uses other tensor instructions, where one of the buffered forward kernels moves products' operands from
 vector registers, which takes it a tenth of its time, or where ptxas has put the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
@@ -73,7 +72,6 @@ def main():
             "attention_hopper_*",
             "attention_backward_hopper_*",
             "matmul_quantized_gemm_*_m*",
-            "matmul_quantized_blocks_*",
         )
         for path in glob.glob(os.path.join(root, "**", f"{stem}.cubin"), recursive=True)
     )
@@ -98,7 +96,7 @@ def main():
         # Beyond head dim 128 a warpgroup of the backward has one of the two.
         buffered = "_buffered_" in name
         if plain:  # the 64 inputs of a stage, of each 64 rows that a warpgroup has
-            chain = 4 * max(1, int(re.search(r"_m(\d+)_", name).group(1)) // 128)
+            chain = 4 * max(1, int(re.search(r"_m(\d+)[_.]", name).group(1)) // 128)
         elif backward:
             chain = (head_dim + 15) // 16 * (2 if head_dim <= 128 else 1)
         else:
