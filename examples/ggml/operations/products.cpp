@@ -63,6 +63,9 @@ bool make_product(calls& with, const ggml_tensor* node) {
                                       static_cast<std::int64_t>(w->nb[1])};
   matmul_quantized::options options;
   options.w_is_constant = is_constant(w);
+  // Products of many rows are made once, in 16 bits, as ggml's own backends round to 8.
+  constexpr std::int64_t few_rows = 32;
+  options.int8_activations = !with.is_host() && ggml_is_quantized(w->type) && x->ne[1] > few_rows;
   for (std::int64_t k = 0; k < x->ne[3]; ++k) {
     for (std::int64_t j = 0; j < x->ne[2]; ++j) {
       matrix.data = static_cast<const std::byte*>(with.address(w)) +
