@@ -156,27 +156,31 @@ struct copier {
           wait(raw_barriers + static_cast<u32>(slot) * 8, raw_phases >> slot & 1);
           raw_phases ^= 1U << slot;
           const u32 from = raw_of(n, slot) + lane * 16;
-          uint4 held[8];
+          const u32 panel = static_cast<u32>(panel_of(n)) * panel_bytes;
+          constexpr u32 at_once = in_place ? 8 : 4;
 #pragma unroll
-          for (u32 j = 0; j < 8; ++j) held[j] = load_four(from + j * 512);
-          __syncwarp();  // all have read before bytes or numbers take the place
+          for (u32 begin = 0; begin < 8; begin += at_once) {
+            uint4 held[at_once];
+#pragma unroll
+            for (u32 j = 0; j < at_once; ++j) held[j] = load_four(from + (begin + j) * 512);
+            if constexpr (in_place) __syncwarp();  // all have read before numbers take the place
+#pragma unroll
+            for (u32 j = 0; j < at_once; ++j) {
+              u32 words[4];
+              widen(held[j].x, words[0], words[1]);
+              widen(held[j].y, words[2], words[3]);
+              store_four(at[0] + panel + (begin + j) * 1024, words);
+              widen(held[j].z, words[0], words[1]);
+              widen(held[j].w, words[2], words[3]);
+              store_four(at[1] + panel + (begin + j) * 1024, words);
+            }
+          }
+          __syncwarp();  // all have read, before bytes take the place
           if constexpr (!in_place) {
             ask(work, next, slot);
             advance(work, next);
             slot = slot + 1 == slots ? 0 : slot + 1;
           }
-          const u32 panel = static_cast<u32>(panel_of(n)) * panel_bytes;
-#pragma unroll
-          for (u32 j = 0; j < 8; ++j) {
-            u32 words[4];
-            widen(held[j].x, words[0], words[1]);
-            widen(held[j].y, words[2], words[3]);
-            store_four(at[0] + panel + j * 1024, words);
-            widen(held[j].z, words[0], words[1]);
-            widen(held[j].w, words[2], words[3]);
-            store_four(at[1] + panel + j * 1024, words);
-          }
-          if constexpr (in_place) __syncwarp();
         }
         fence_async_proxy();
         __syncwarp();
@@ -213,14 +217,14 @@ __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
   sy::ptx::wait_for_previous_launch();
   sy::ptx::allow_next_launch();
   if (warpgroup == 2) {
-    give_registers<72>();
+    give_registers<Rows == rows ? 72 : 56>();
     const int warp = static_cast<int>(threadIdx.x) / 32 - 8;
     copier<Out, Rows, Slots>{map, c, shared, warp}.run(bars, warp);
   } else if (warpgroup == 0) {
-    take_registers<216>();
+    take_registers<Rows == rows ? 216 : 224>();
     consumer<__half, Out, 0, Rows>{c, bars, shared}.run();
   } else {
-    take_registers<216>();
+    take_registers<Rows == rows ? 216 : 224>();
     consumer<__half, Out, 1, Rows>{c, bars, shared}.run();
   }
 }
