@@ -19,9 +19,22 @@ using namespace switchyard;
 using arguments = operators::attention_decode::arguments;
 
 std::vector<test::way<arguments>> ways() {
-  return test::common_ways<arguments>("decode", {{4, 128}, {16, 512}}, 16, [](const arguments& a) {
+  const auto type = [](const arguments& a) {
     return test::type_name(a.dtype) + "_" + test::type_name(a.kv_dtype);
-  });
+  };
+  auto result = test::common_ways<arguments>("decode", {{4, 128}, {16, 512}}, 16, type);
+  result.push_back({"tile 12x128", [=](const test::blob& blob, const arguments& a) {
+                      constexpr std::int32_t m = 12;
+                      constexpr std::int32_t n = 128;
+                      const std::int64_t w = test::round_up(a.head_dim_v, 32);
+                      const auto scratch =
+                          4 * (m * (a.head_dim + n + w + 8) + n * (a.head_dim + w + 4)) + 1024;
+                      const std::int64_t rows = a.seqlen_q * (a.heads / a.heads_kv);
+                      test::launch(blob.find("decode_tile_" + type(a)),
+                                   test::grid((rows + m - 1) / m, a.batch * a.heads_kv, 1),
+                                   static_cast<std::size_t>(scratch), a, std::int32_t{m}, std::int32_t{n});
+                    }});
+  return result;
 }
 
 }  // namespace
