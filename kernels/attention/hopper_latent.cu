@@ -36,7 +36,7 @@ __device__ __forceinline__ void produce(const tensor_map& map, const call& c, ba
   const i32 count = (part == own ? half_panels : half_panels + 1) << shift;
   const u32 full = bars.full(block, part);
   const u32 empty = bars.empty(block, part);
-  const u32 to = shared + layout<rows>::at_keys + static_cast<u32>(block) * tile_bytes;
+  const u32 to = shared + at_keys + static_cast<u32>(block) * tile_bytes;
   u32 phase = 1;
   share work{dealt, static_cast<i32>(blockIdx.x)};
   const bool plans = warp == 0 && blockIdx.y == 0;
@@ -84,7 +84,7 @@ template <class T>
 __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
   extern __shared__ __align__(1024) char memory[];
   const u32 shared = shared_address(memory);
-  const barriers bars{shared + layout<rows>::at_barriers};
+  const barriers bars{shared + at_barriers};
   const int warpgroup = static_cast<int>(threadIdx.x) / 128;
   if (threadIdx.x == 0) {
     prefetch(map);
@@ -105,10 +105,10 @@ __device__ __forceinline__ void decode(const tensor_map& map, const call& c) {
     produce<T>(map, c, bars, shared, static_cast<int>(threadIdx.x) / 32 - 8);
   } else if (warpgroup == 0) {
     take_registers<232>();
-    consumer<T, T, 0>{c, bars, shared}.run();
+    consumer<T, 0>{c, bars, shared}.run();
   } else {
     take_registers<232>();
-    consumer<T, T, 1>{c, bars, shared}.run();
+    consumer<T, 1>{c, bars, shared}.run();
   }
   sy::ptx::allow_next_launch();  // at the end: blocks that wait where this launch has ended cost it
 }

@@ -26,13 +26,9 @@ inline constexpr int own = 0;
 inline constexpr int other = 1;
 
 /// One of the two warpgroups that multiply. It takes the blocks of keys in turns with the other: in its turn
-/// it makes the weights of a block, and each block's values both sum. `T` is of the products, `Out` of
-/// queries and results: where they differ, queries are divided by a power of two of their row.
-/// Of fewer than 64 `Rows`, products take the others from what lies behind: what those give is nobody's.
-template <class T, class Out, int group, int Rows = rows>
+/// it makes the weights of a block, and each block's values both sum.
+template <class T, int group>
 struct consumer {
-  using place = layout<Rows>;
-  static constexpr bool scaled = !__is_same(T, Out);
   const call& c;
   barriers bars;
   u32 shared;
@@ -42,7 +38,7 @@ struct consumer {
   u32 other_phase = 0;  ///< of the other's
   i32 query[2], head[2];
   bool live[2];
-  float factor[scaled ? 2 : 1];  ///< of scores, to base 2
+  float factor;  ///< of scores, to base 2
 
   float out[128];
   float largest[2];
@@ -63,10 +59,7 @@ struct consumer {
       head[r] = row - query[r] * c.heads;
       live[r] = query[r] < c.seqlen_q;
     }
-    factor[0] = common_factor();
-  }
-  [[nodiscard]] __device__ __forceinline__ float common_factor() const {
-    return c.scale * log2_e * (c.k_scale != nullptr ? __ldg(c.k_scale) : 1.0F);
+    factor = c.scale * log2_e * (c.k_scale != nullptr ? __ldg(c.k_scale) : 1.0F);
   }
 
   /// This thread's first row of the block's; the second is 8 behind.
@@ -74,7 +67,7 @@ struct consumer {
     return warp * 16 + lane / 4;
   }
   [[nodiscard]] __device__ __forceinline__ u32 tile(int block) const {
-    return here() + place::at_keys + static_cast<u32>(block) * tile_bytes;
+    return here() + at_keys + static_cast<u32>(block) * tile_bytes;
   }
   /// The block's shared memory. What follows from it is computed anew: all operands' addresses would not fit
   /// the registers.
@@ -87,11 +80,6 @@ struct consumer {
     named_sync(id, 256);
   }
 
-  /// Whether the warp has any of the block's rows.
-  [[nodiscard]] __device__ __forceinline__ bool has_rows() const {
-    return Rows == rows || warp * 16 < Rows;
-  }
-
   /// Lets a part be overwritten.
   __device__ __forceinline__ void leave(int block, int part) {
     __syncwarp();
@@ -101,76 +89,23 @@ struct consumer {
   /// Copies the queries of a sequence, zeros for rows that do not exist. Eight threads copy a panel of a row.
   __device__ __forceinline__ void load_queries(i32 b) {
     const u64 policy = sy::ptx::evict_first_policy();
-    const Out* const q = static_cast<const Out*>(c.q) + b * c.q_stride_batch;
+    const T* const q = static_cast<const T*>(c.q) + b * c.q_stride_batch;
     const int chunk = thread % 8;
 #pragma unroll 1
-    for (int row = group * 16 + thread / 8; row < Rows; row += 32) {
+    for (int row = group * 16 + thread / 8; row < rows; row += 32) {
       const i32 at = first_row + row;
       const i32 token = at / c.heads;
       const bool there = token < c.seqlen_q;
-      const Out* const from =
+      const T* const from =
           q + (there ? (at - token * c.heads) * c.q_stride_head + token * c.q_stride_token : 0) + chunk * 8;
       const u32 to = shared + static_cast<u32>(row) * 128 + static_cast<u32>((chunk ^ row % 8) * 16);
-      if constexpr (scaled) {
-        narrow_queries(from, to, row, there);
-      } else {
 #pragma unroll
-        for (int panel = 0; panel < panels; ++panel)
-          sy::ptx::copy_async(to + static_cast<u32>(panel) * place::query_panel_bytes, from + panel * 64,
-                              there, policy);
-      }
+      for (int panel = 0; panel < panels; ++panel)
+        sy::ptx::copy_async(to + static_cast<u32>(panel) * panel_bytes, from + panel * 64, there, policy);
     }
-    if constexpr (!scaled) {
-      sy::ptx::commit_copies();
-      sy::ptx::wait_for_copies<0>();
-    }
+    sy::ptx::commit_copies();
+    sy::ptx::wait_for_copies<0>();
     fence_async_proxy();
-  }
-
-  /// A row's bf16 to f16, over the power of two below its largest.
-  __device__ __forceinline__ void narrow_queries(const Out* from, u32 to, int row, bool there) {
-    uint4 chunks[panels];
-    float most = 0.0F;
-#pragma unroll
-    for (int panel = 0; panel < panels; ++panel) {
-      chunks[panel] =
-          there ? __ldg(reinterpret_cast<const uint4*>(from + panel * 64)) : make_uint4(0, 0, 0, 0);
-    }
-#pragma unroll
-    for (const uint4& chunk : chunks) {
-      for (const u32 pair : {chunk.x, chunk.y, chunk.z, chunk.w}) {
-        const float2 both = unpack<Out>(pair);
-        most = fmaxf(most, fmaxf(fabsf(both.x), fabsf(both.y)));
-      }
-    }
-#pragma unroll
-    for (int step = 1; step < 8; step *= 2) most = fmaxf(most, __shfl_xor_sync(~0U, most, step));
-    const u32 exponent =
-        max(min(__float_as_uint(most) >> 23, 253U), 1U);  // the inverse is to be a float as well
-    const float inverse = __uint_as_float((254U - exponent) << 23);
-    const auto narrowed = [&](u32 pair) {
-      const float2 both = unpack<Out>(pair);
-      return pack<T>(both.x * inverse, both.y * inverse);
-    };
-#pragma unroll
-    for (int panel = 0; panel < panels; ++panel) {
-      const uint4& chunk = chunks[panel];
-      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to + static_cast<u32>(panel) *
-                                                                             place::query_panel_bytes),
-                   "r"(narrowed(chunk.x)), "r"(narrowed(chunk.y)), "r"(narrowed(chunk.z)),
-                   "r"(narrowed(chunk.w))
-                   : "memory");
-    }
-    if (thread % 8 == 0)
-      store_float(shared + place::at_units + static_cast<u32>(row) * 4, __uint_as_float(exponent << 23));
-  }
-
-  /// After all have loaded queries.
-  __device__ __forceinline__ void take_units() {
-    if constexpr (scaled) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r) factor[r] = common_factor() * load_float(shared_row(place::at_units, 0, r));
-    }
   }
 
   /// scores = queries keys^T, of this warpgroup's block; panels in the order in which they come.
@@ -182,7 +117,7 @@ struct consumer {
     const auto panel = [&](u32 at, bool keep) {
 #pragma unroll
       for (u32 k = 0; k < 4; ++k)
-        shared_product<T, 64>::run(scores, a + at * (place::query_panel_bytes >> 4) + k * 2,
+        shared_product<T, 64>::run(scores, a + at * (panel_bytes >> 4) + k * 2,
                                    b + at * (panel_bytes >> 4) + k * 2, keep || k > 0);
     };
     wait(bars.full(group, own), phase);
@@ -216,7 +151,7 @@ struct consumer {
   /// Scores to base 2, those of keys that a row does not see -infinity.
   __device__ __forceinline__ void finish_scores(float (&scores)[32], i32 first, i32 in_use) {
 #pragma unroll
-    for (int i = 0; i < 32; ++i) scores[i] *= factor[scaled ? i / 2 % 2 : 0];
+    for (int i = 0; i < 32; ++i) scores[i] *= factor;
     const i32 least = c.causal ? in_use - c.seqlen_q + 1 : in_use;  // what every row sees
     if (first + keys <= least) return;
 #pragma unroll
@@ -260,11 +195,9 @@ struct consumer {
   /// Starts to add the values of the other's block, when its weights are there.
   __device__ __forceinline__ void start_other() {
     named_sync(1 + (1 - group), 256);
-    if (has_rows()) {
-      const float at[2] = {load_float(shared_row(place::at_maxima, 1 - group, 0)),
-                           load_float(shared_row(place::at_maxima, 1 - group, 1))};
-      anchor(at);
-    }
+    const float at[2] = {load_float(shared_row(at_maxima, 1 - group, 0)),
+                         load_float(shared_row(at_maxima, 1 - group, 1))};
+    anchor(at);
     wait(bars.full(1 - group, other), other_phase);
     const u64 half = static_cast<u64>(group * half_panels) * (panel_bytes >> 4);
     const u64 a = swizzled_operand(tile(1 - group) + last_panel, 0);
@@ -297,7 +230,7 @@ struct consumer {
       most[r] = fmaxf(most[r], __shfl_xor_sync(~0U, most[r], 2));
       // Weights may exceed 1 a little: the anchor moves only to a score that is 2^8 above it.
       if (!(most[r] > largest[r] + 8.0F)) most[r] = largest[r];
-      if (lane % 4 == 0) store_float(shared_row(place::at_maxima, group, r), most[r]);
+      if (lane % 4 == 0) store_float(shared_row(at_maxima, group, r), most[r]);
     }
   }
 
@@ -314,22 +247,15 @@ struct consumer {
     pin(scores);
     if (in_use - first < keys) clear_behind(max(in_use - first, 0));
     float most[2];
-    if (has_rows()) {
-      finish_scores(scores, first, in_use);
-      find_largest(scores, most);
-    }
+    finish_scores(scores, first, in_use);
+    find_largest(scores, most);
     named_sync(4 + group, 128);  // all have multiplied the panel that the weights replace
-    if (has_rows()) {
-      anchor(most);
-      const float shift[2] = {most[0] == -infinity ? 0.0F : most[0], most[1] == -infinity ? 0.0F : most[1]};
+    anchor(most);
+    const float shift[2] = {most[0] == -infinity ? 0.0F : most[0], most[1] == -infinity ? 0.0F : most[1]};
 #pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        scores[i] = exp2_approximate(scores[i] - shift[i / 2 % 2]);
-        sum[i / 2 % 2] += scores[i];
-      }
-    } else {
-#pragma unroll
-      for (float& score : scores) score = 0.0F;
+    for (int i = 0; i < 32; ++i) {
+      scores[i] = exp2_approximate(scores[i] - shift[i / 2 % 2]);
+      sum[i / 2 % 2] += scores[i];
     }
     u32 weights[4][4];
 #pragma unroll
@@ -363,11 +289,11 @@ struct consumer {
     for (int r = 0; r < 2; ++r) {
       sum[r] += __shfl_xor_sync(~0U, sum[r], 1);
       sum[r] += __shfl_xor_sync(~0U, sum[r], 2);
-      if (lane % 4 == 0) store_float(shared_row(place::at_maxima, 1 - group, r), sum[r]);
+      if (lane % 4 == 0) store_float(shared_row(at_maxima, 1 - group, r), sum[r]);
     }
     meet(3);
 #pragma unroll
-    for (int r = 0; r < 2; ++r) sum[r] += load_float(shared_row(place::at_maxima, group, r));
+    for (int r = 0; r < 2; ++r) sum[r] += load_float(shared_row(at_maxima, group, r));
     if (!work.whole()) {
       const i64 slot = (static_cast<i64>(blockIdx.y) * c.blocks + blockIdx.x) * 2 + (last ? 1 : 0);
       if (c.seqlen_q * c.heads - first_row <= warp * 16) return;  // none of the warp's rows exist
@@ -387,11 +313,11 @@ struct consumer {
     }
     const float v_scale = c.v_scale != nullptr ? __ldg(c.v_scale) : 1.0F;
     float by[2];
-    Out* to[2];
+    T* to[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       by[r] = sum[r] == 0.0F ? 0.0F : v_scale / sum[r];
-      to[r] = static_cast<Out*>(c.out) + work.b * c.out_stride_batch + head[r] * c.out_stride_head +
+      to[r] = static_cast<T*>(c.out) + work.b * c.out_stride_batch + head[r] * c.out_stride_head +
               query[r] * c.out_stride_token + group * (columns / 2);
       if (c.lse != nullptr && live[r] && group == 0 && lane % 4 == 0) {
         c.lse[work.b * c.lse_stride_batch + head[r] * c.lse_stride_head + query[r]] =
@@ -406,7 +332,7 @@ struct consumer {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           const int i = 16 * j + 4 * k + 2 * r;
-          word[k] = pack<Out>(out[i] * by[r], out[i + 1] * by[r]);
+          word[k] = pack<T>(out[i] * by[r], out[i + 1] * by[r]);
         }
         transpose_words(word, lane % 4);
         if (live[r])
@@ -421,7 +347,6 @@ struct consumer {
     for (share work{dealt, static_cast<i32>(blockIdx.x)}; work.left(); work.advance(dealt)) {
       load_queries(work.b);
       meet(3);
-      take_units();
 #pragma unroll
       for (int i = 0; i < 128; ++i) out[i] = 0.0F;
 #pragma unroll

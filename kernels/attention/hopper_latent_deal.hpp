@@ -17,17 +17,11 @@ inline constexpr u32 panel_bytes = 64 * 128;
 inline constexpr u32 tile_bytes = panels * panel_bytes;
 inline constexpr u32 last_panel = (panels - 1) * panel_bytes;
 
-/// Where a block's shared memory has what, with so many rows of queries.
-template <int Rows>
-struct layout {
-  static constexpr u32 query_panel_bytes = Rows * 128;
-  static constexpr u32 at_keys = panels * query_panel_bytes;    ///< behind the queries
-  static constexpr u32 at_maxima = at_keys + 2 * tile_bytes;    ///< of both warpgroups, then each's sums
-  static constexpr u32 at_barriers = at_maxima + 2 * rows * 4;  ///< in the place of the other's maxima
-  static constexpr u32 at_units = at_barriers + 64;             ///< of rows, where queries are scaled
-  static constexpr u32 at_raw_barriers = at_units + rows * 4;   ///< of keys in e4m3, 20
-  static constexpr u32 at_ring = (at_raw_barriers + 20 * 8 + 127) / 128 * 128;
-};
+inline constexpr u32 at_keys = tile_bytes;  ///< behind the queries
+inline constexpr u32 at_maxima =
+    at_keys + 2 * tile_bytes;  ///< of both warpgroups; in the end each has its sums
+inline constexpr u32 at_barriers = at_maxima + 2 * rows * 4;  ///< in the place of the other's maxima
+inline constexpr u32 shared_bytes = at_barriers + 64;
 
 /// Where four results of a thread lie in a part, in units of four floats: those of the columns 8 j and 8 j +
 /// 8 of one warpgroup's half, as a product leaves them.

@@ -165,8 +165,8 @@ struct joint {
       joined all[1];
       if (unit < end) {
 #pragma unroll 1
-        for (i32 part = from + member; part <= to; part += 8 * team)
-          gather<1, 8>(all, unit, 0, end, part, team);
+        for (i32 part = from + member; part <= to; part += 4 * team)
+          gather<1, 4>(all, unit, 0, end, part, team);
       }
       joined& mine = all[0];
       __syncthreads();  // what was there before has been read
@@ -197,7 +197,7 @@ struct joint {
     const i32 begin = units * share / parts;
     const i32 end = units * (share + 1) / parts;
     if (parts <= 4) {  // many units
-      join_alone<2, 2>(begin, end);
+      join_alone<1, 2>(begin, end);
       return;
     }
     i32 team = join_warps;  // warps for a unit, a power of two
