@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Attention forward on Hopper with queries, keys and values in e4m3 and results in 16 bits: one thread feeds
-// tiles, two or three warpgroups multiply in e4m3. Semantics: operators/attention_forward.hpp. What was tried:
-// NOTES-hopper.md.
+// tiles, two or three warpgroups multiply in e4m3. Semantics: operators/attention_forward.hpp. What was
+// tried: NOTES-hopper.md.
 //
 // Weights become e4m3 in registers without a shuffle, since the launch before gives the values the order in
 // which a thread holds them: hopper_e4m3_values.cu. Blocks of keys begin at multiples of their size.
@@ -27,7 +27,8 @@ __device__ __forceinline__ void feed_e4m3(const tensor_map& q_map, const tensor_
     t.extra = from.head_kv;
     places[at_tile.stage] = t;
     const unsigned char* const values =
-        p.values + static_cast<i64>(tiles.item / p.heads * p.heads_kv + from.head_kv) * p.keys_stride * Shape::dim;
+        p.values +
+        static_cast<i64>(tiles.item / p.heads * p.heads_kv + from.head_kv) * p.keys_stride * Shape::dim;
     const auto load_k = [&](i32 n) {
       wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
       const u32 full = bars.full_k(at_k.stage);
@@ -114,9 +115,9 @@ __device__ __forceinline__ void attention_e4m3(const tensor_map& q_map, const te
 
 }  // namespace hopper
 
-#define ATTENTION_E4M3(name, ...)                                                                          \
-  extern "C" __global__ void __launch_bounds__((hopper::e4m3_shape<__VA_ARGS__>::threads), 1)              \
-      name(const __grid_constant__ hopper::tensor_map q, const __grid_constant__ hopper::tensor_map k,     \
-           const __grid_constant__ hopper::e4m3_problem p) {                                               \
-    hopper::attention_e4m3<hopper::e4m3_shape<__VA_ARGS__>>(q, k, p);                                      \
+#define ATTENTION_E4M3(name, ...)                                                                      \
+  extern "C" __global__ void __launch_bounds__((hopper::e4m3_shape<__VA_ARGS__>::threads), 1)          \
+      name(const __grid_constant__ hopper::tensor_map q, const __grid_constant__ hopper::tensor_map k, \
+           const __grid_constant__ hopper::e4m3_problem p) {                                           \
+    hopper::attention_e4m3<hopper::e4m3_shape<__VA_ARGS__>>(q, k, p);                                  \
   }

@@ -46,35 +46,33 @@ template <int N>
 struct e4m3_register_product;
 
 #define HOPPER_OUT_112 HOPPER_OUT_96, HOPPER_OUT_8(96), HOPPER_OUT_8(104)
-#define HOPPER_NAMES_112               \
-  HOPPER_NAMES_96                      \
+#define HOPPER_NAMES_112                 \
+  HOPPER_NAMES_96                        \
   ",%96,%97,%98,%99,%100,%101,%102,%103" \
   ",%104,%105,%106,%107,%108,%109,%110,%111"
 
-#define HOPPER_E4M3_SHARED(N, COUNT, A, B, KEEP)                                             \
-  template <>                                                                                \
-  struct e4m3_shared_product<N> {                                                            \
-    __device__ __forceinline__ static void run(float (&d)[COUNT], u64 a, u64 b, bool keep) { \
-      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                            \
-                   ", 0;\n"                                                                  \
-                   "wgmma.mma_async.sync.aligned.m64n" #N                                    \
-                   "k32.f32.e4m3.e4m3 {" HOPPER_NAMES_##COUNT "}, " A ", " B                 \
-                   ", keep, 1, 1;\n}\n"                                                      \
-                   : HOPPER_OUT_##COUNT                                                      \
-                   : "l"(a), "l"(b), "r"(static_cast<i32>(keep)));                           \
-    }                                                                                        \
+#define HOPPER_E4M3_SHARED(N, COUNT, A, B, KEEP)                                                     \
+  template <>                                                                                        \
+  struct e4m3_shared_product<N> {                                                                    \
+    __device__ __forceinline__ static void run(float (&d)[COUNT], u64 a, u64 b, bool keep) {         \
+      asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, " KEEP                                    \
+                   ", 0;\n"                                                                          \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" HOPPER_NAMES_##COUNT \
+                   "}, " A ", " B ", keep, 1, 1;\n}\n"                                               \
+                   : HOPPER_OUT_##COUNT                                                              \
+                   : "l"(a), "l"(b), "r"(static_cast<i32>(keep)));                                   \
+    }                                                                                                \
   };
 
-#define HOPPER_E4M3_REGISTERS(N, COUNT, A0, A1, A2, A3, B)                                  \
-  template <>                                                                               \
-  struct e4m3_register_product<N> {                                                         \
-    __device__ __forceinline__ static void run(float (&d)[COUNT], const u32* a, u64 b) {    \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N                                   \
-                   "k32.f32.e4m3.e4m3 {" HOPPER_NAMES_##COUNT "}, {" A0 ", " A1 ", " A2     \
-                   ", " A3 "}, " B ", 1, 1, 1;\n"                                           \
-                   : HOPPER_OUT_##COUNT                                                     \
-                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                   \
-    }                                                                                       \
+#define HOPPER_E4M3_REGISTERS(N, COUNT, A0, A1, A2, A3, B)                                           \
+  template <>                                                                                        \
+  struct e4m3_register_product<N> {                                                                  \
+    __device__ __forceinline__ static void run(float (&d)[COUNT], const u32* a, u64 b) {             \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.f32.e4m3.e4m3 {" HOPPER_NAMES_##COUNT \
+                   "}, {" A0 ", " A1 ", " A2 ", " A3 "}, " B ", 1, 1, 1;\n"                          \
+                   : HOPPER_OUT_##COUNT                                                              \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                            \
+    }                                                                                                \
   };
 
 HOPPER_E4M3_SHARED(64, 32, "%32", "%33", "%34")

@@ -68,7 +68,7 @@ __device__ __forceinline__ void turn_values(const turned_values& p) {
 
 }  // namespace hopper
 
-#define TURN_VALUES(name, dim)                                                                     \
-  extern "C" __global__ void __launch_bounds__(256) name(const hopper::turned_values p) {          \
-    hopper::turn_values<dim>(p);                                                                   \
+#define TURN_VALUES(name, dim)                                                            \
+  extern "C" __global__ void __launch_bounds__(256) name(const hopper::turned_values p) { \
+    hopper::turn_values<dim>(p);                                                          \
   }

@@ -216,7 +216,9 @@ struct e4m3_consumer {
     for (int r = 0; r < 2; ++r) rows.sum[r] += sum[r][0] + sum[r][1];
   }
 
-  __device__ __forceinline__ void take_turn() { named_sync(1 + static_cast<u32>(group), 256); }
+  __device__ __forceinline__ void take_turn() {
+    named_sync(1 + static_cast<u32>(group), 256);
+  }
   __device__ __forceinline__ void pass_turn() {
     named_arrive(1 + (group + 1 == Shape::groups ? 0U : static_cast<u32>(group) + 1), 256);
   }
@@ -347,8 +349,7 @@ struct e4m3_consumer {
   /// Writes the LSE; `share` is what makes an output of a sum.
   __device__ __forceinline__ void finish_rows(const tile& t, const row_state& rows, float (&share)[2]) {
     const i32 here = t.begin + row;
-    const float value_scale =
-        p.v_scale != nullptr ? __ldg(p.v_scale + t.extra * p.v_scale_stride) : 1.0F;
+    const float value_scale = p.v_scale != nullptr ? __ldg(p.v_scale + t.extra * p.v_scale_stride) : 1.0F;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float sum = rows.sum[r];
@@ -357,7 +358,7 @@ struct e4m3_consumer {
       share[r] = sum > 0.0F ? __fdividef(value_scale, sum) : sum == 0.0F ? 0.0F : sum;
       if ((p.has & has_lse) && lane % 4 == 0 && here + 8 * r >= t.first && here + 8 * r < t.end) {
         p.lse[t.lse + here + 8 * r] =
-            sum > 0.0F ? (fmaf(rows.maximum[r], last_factor, log2f(sum)) - e4m3_exponent) * ln_2
+            sum > 0.0F    ? (fmaf(rows.maximum[r], last_factor, log2f(sum)) - e4m3_exponent) * ln_2
             : sum == 0.0F ? -infinity
                           : sum;
       }

@@ -253,9 +253,7 @@ def test_all_of_eight_bits(dtype):
     q_scale, k_scale, v_scale = torch.linspace(0.5, 1.5, heads), torch.tensor([0.75]), torch.tensor([0.25])
     wide_q, wide_k = q_scale[:, None, None] * q8.double(), 0.75 * k8.double()
     want, want_lse = reference.attention(wide_q, wide_k, 0.25 * v8.double())
-    out, lse = sy.attention(
-        q8, k8, v8, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, out_dtype=dtype, return_lse=True
-    )
+    out, lse = sy.attention(q8, k8, v8, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, out_dtype=dtype, return_lse=True)
     assert out.dtype == dtype
     compare(out, want, 1e-2)
     compare(lse, want_lse, 1e-4)

@@ -4,10 +4,9 @@
 
 #include <switchyard/operators/matmul_quantized.hpp>
 
-#include "ggml-backend.h"
-
 #include "../operations.hpp"
 #include "elements_call.hpp"
+#include "ggml-backend.h"
 
 namespace switchyard_ggml {
 
