@@ -12,10 +12,12 @@
 //   any of them                                {"error": "text", "code": 211}
 //                                              {"changed": "what a kernel has changed about the process"}
 //                                              and "threads": true where new ones are left running
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <sys/resource.h>
 #include <thread>
@@ -219,7 +221,8 @@ void run(const worker_arguments& arguments, const session& session) {
         answer = {{"wrong", bench->check(request.at("check").get<std::string>(),
                                          request.at("runs").get<std::size_t>())}};
         answer["checked"] = extent_to_json(bench->checked());
-        answer["largest_error"] = bench->largest_error();
+        // JSON has no infinity, which that of a NaN is.
+        answer["largest_error"] = std::min(bench->largest_error(), std::numeric_limits<double>::max());
       } else if (request.contains("state")) {
         answer = state_of(state);
       } else if (request.contains("outlive")) {
