@@ -14,7 +14,7 @@ BLOCKS = ", ".join(f"Tensor? {name}=None" for name in (
     "kv_num_blocks", "kv_indices", "kv_bits", "full_kv_num_blocks", "full_kv_indices", "mask_bits", "q_num_blocks",
     "q_indices", "q_bits", "full_q_num_blocks", "full_q_indices"))  # fmt: skip
 FORWARD = (f"{SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VALUES}"
-           f"bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None, {BLOCKS}")  # fmt: skip
+           f"bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? q_scale=None, {BLOCKS}")  # fmt: skip
 DECODE = ("Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? seqused_k=None, "
           "Tensor? block_table=None, int mask=2, int window_left=-1, float? scale=None, float soft_cap=0., "
           "bool with_lse=False")  # fmt: skip

@@ -26,6 +26,7 @@ TEST_CASE("attention forward on the GPU: random calls by every variant", "[atten
     if (a.seqused_k != nullptr) a.seqused_k = memory.copy(given.used_k);
     if (a.dropout_state != nullptr) a.dropout_state = memory.copy(given.state);
     given.block_mask.set(a, [&](const auto& of) { return memory.copy(of); });
+    if (a.q_scale != nullptr) a.q_scale = memory.copy(given.q_scales);
     if (a.k_scale != nullptr) a.k_scale = memory.copy(given.k_scales);
     if (a.v_scale != nullptr) a.v_scale = memory.copy(given.v_scales);
     return result;

@@ -70,9 +70,9 @@ struct call : sy::test::random_attention<arguments> {
         << a.scale << " cap " << a.soft_cap << " dropout " << a.dropout_p << " bias " << (a.bias != nullptr)
         << " alibi " << (a.alibi_slopes != nullptr) << " sinks " << (a.sinks != nullptr) << " packed "
         << (a.cu_seqlens_q != nullptr) << (a.cu_seqlens_k != nullptr) << " page " << a.page_size << " used "
-        << (a.seqused_q != nullptr) << (a.seqused_k != nullptr) << " scales " << (a.k_scale != nullptr)
-        << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride << " block mask "
-        << block_mask.text() << " alignment " << a.alignment();
+        << (a.seqused_q != nullptr) << (a.seqused_k != nullptr) << " scales " << (a.q_scale != nullptr)
+        << (a.k_scale != nullptr) << (a.v_scale != nullptr) << a.k_scale_stride << a.v_scale_stride
+        << " block mask " << block_mask.text() << " alignment " << a.alignment();
     return out.str();
   }
 
