@@ -19,7 +19,7 @@ from binding import Accept, AllOptions, Description, Options, Tensor, arguments,
 
 F32, I32 = 2, 7
 OPERATORS = {
-    "attention_forward": 23,
+    "attention_forward": 24,
     "attention_decode": 20,
     "attention_backward": 22,
     "attention_dropout_mask": 5,

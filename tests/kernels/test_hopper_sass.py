@@ -2,7 +2,7 @@
 """What ptxas made of the Hopper kernels of attention and of products.   test_hopper_sass.py ROOT [PYTHON_WITH_TRITON]
 
 Disassembles every attention_hopper_*.cubin, attention_backward_hopper_*.cubin and matmul_quantized_gemm_*_m*.cubin under ROOT
-and prints what matters of each: warpgroup products (HGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
+and prints what matters of each: warpgroup products (HGMMA, QGMMA), waits for them, accesses to local memory, registers. Fails where a kernel spills (between its first
 and its last product: the backward's warp that copies has 24 registers, and a tile's start may cost it one; a soft cap at head dim 128
 may spill eight words), uses other tensor instructions, where one of the buffered forward kernels moves products' operands from
 vector registers, which takes it a tenth of its time, or where ptxas has put the products one behind the other, which it does without an error when it cannot follow who owns their registers. Skipped
@@ -20,7 +20,8 @@ import sys
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")
 REGISTERS = re.compile(r"\bR(\d{1,3})\b")
 LOCAL = {"LDL", "STL"}
-OTHER_PRODUCTS = {"HMMA", "IMMA", "QGMMA", "IGMMA", "BGMMA"}
+PRODUCTS = ("HGMMA", "QGMMA")  # of 16 and of 8 bits
+OTHER_PRODUCTS = {"HMMA", "IMMA", "IGMMA", "BGMMA"}
 
 
 def skip(why):
@@ -48,11 +49,11 @@ def look_at(text):
     waits, and the moves to uniform registers inside of chains."""
     counts, chains, length, moves, since = collections.Counter(), [], 0, 0, 0
     names = INSTRUCTION.findall(text)
-    products = [n for n, name in enumerate(names) if name.startswith("HGMMA")]
+    products = [n for n, name in enumerate(names) if name.startswith(PRODUCTS)]
     local = sum(name.split(".")[0] in LOCAL for name in names[products[0] : products[-1]]) if products else 0
     for name in names:
         counts[name.split(".")[0]] += 1
-        if name.startswith("HGMMA"):
+        if name.startswith(PRODUCTS):
             moves += since if length > 0 else 0
             since = 0
             length += 1
@@ -81,7 +82,7 @@ def main():
     if not nvdisasm:
         skip("no nvdisasm, neither in PATH nor in /usr/local/cuda/bin nor in Triton's wheel")
     failures = 0
-    print("HGMMA  at once  waits  local  registers")
+    print("GMMA   at once  waits  local  registers")
     for path in paths:
         text = disassemble(nvdisasm, path)
         counts, inside, chains, moves = look_at(text)
@@ -100,7 +101,8 @@ def main():
         elif backward:
             chain = (head_dim + 15) // 16 * (2 if head_dim <= 128 else 1)
         else:
-            both = (head_dim + 15) // 16, int(re.search(r"_n(\d+)_", name).group(1)) // 16
+            depth = 32 if "_e4m3_" in name else 16
+            both = (head_dim + depth - 1) // depth, int(re.search(r"_n(\d+)_", name).group(1)) // depth
             chain = max(both) if buffered and "_n64_" in name else sum(both)  # with few registers one after the other
         # The warps that widen e4m3 have the producer's registers, too few for their code; it lies behind the products.
         local = inside if backward or "_narrow_" in name else sum(counts[name] for name in LOCAL)
@@ -116,22 +118,23 @@ def main():
             else 0
         )
         others = sum(counts[name] for name in OTHER_PRODUCTS)
+        products = sum(counts[name] for name in PRODUCTS)
         wrong = [
             rule
             for rule, holds in (
                 (f"at least {chain} products started at once were expected", max(chains) < chain),
                 (
                     "ptxas waits for single products: it has serialized them",
-                    (2 if plain else 4) * (len(chains) - 1) > counts["HGMMA"],
+                    (2 if plain else 4) * (len(chains) - 1) > products,
                 ),
-                (f"{moves} operands of products come from vector registers", buffered and 4 * moves > counts["HGMMA"]),
+                (f"{moves} operands of products come from vector registers", buffered and 4 * moves > products),
                 ("registers are spilled to local memory", local > spills_allowed),
                 (f"{others} tensor instructions are not of warpgroups", others > 0),
             )
             if holds
         ]
         print(
-            f"{counts['HGMMA']:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
+            f"{products:5} {max(chains):9} {len(chains) - 1:6} {local:6} "
             f"{max(map(int, REGISTERS.findall(text))) + 1:10}  {name}"
         )
         for rule in wrong:
