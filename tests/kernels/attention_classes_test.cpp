@@ -25,7 +25,7 @@ using bytes = std::vector<std::byte>;
 
 /// Sequences of keys and their last queries, with room for the longest.
 struct sequences {
-  std::int64_t heads, heads_kv, dim;
+  std::int64_t heads, heads_kv = 2, dim;
   dtype type, kv_type;
   std::int32_t window;
   float soft_cap;
@@ -36,7 +36,6 @@ struct sequences {
 
   sequences(std::mt19937& random, dtype of, dtype of_kv, std::vector<std::int32_t> lengths)
       : heads{random() % 2 == 0 ? 6 : 4},
-        heads_kv{2},
         dim{random() % 2 == 0 ? 64 : 40},
         type{of},
         kv_type{of_kv},
