@@ -289,8 +289,10 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
         a.dtype = any_float(random);
         a.style = coin(random) ? rotary_style::half : rotary_style::interleaved;
         a.q_stride_head = a.k_stride_head = a.q_out_stride_head = a.k_out_stride_head = 32;
-        a.q_stride_token = a.k_stride_token = a.q_out_stride_token = a.k_out_stride_token = 32 * 4;
-        a.q_stride_batch = a.k_stride_batch = a.q_out_stride_batch = a.k_out_stride_batch = 32 * 4 * 6;
+        a.q_stride_token = a.k_stride_token = a.q_out_stride_token = a.k_out_stride_token =
+            std::int64_t{32} * 4;
+        a.q_stride_batch = a.k_stride_batch = a.q_out_stride_batch = a.k_out_stride_batch =
+            std::int64_t{32} * 4 * 6;
         if (coin(random)) {
           place(a.cos), place(a.sin);
           a.table_dtype = any_float(random);
