@@ -250,13 +250,12 @@ class wrong_calls {
       is_possible = is_possible && span >= 0;
       // A pointer that is no multiple of its elements is never followed: the place does not matter.
       const auto like = reinterpret_cast<std::uintptr_t>(*tensor.address);
-      std::byte* const data =
-          span < 0 || span > largest
-              ? nullptr
-              : memory.take(static_cast<std::size_t>(span), like, tensor.is_written,
-                            content_of(tensor, given.numbers, static_cast<std::size_t>(span)));
+      std::byte* const data = span < 0 || span > largest
+                                  ? nullptr
+                                  : memory.take(static_cast<std::size_t>(span), like, tensor.is_written,
+                                                content_of(tensor, given, static_cast<std::size_t>(span)));
       is_placed = is_placed && data != nullptr;
-      has_numbers = has_numbers && (data != nullptr || !holds_numbers(tensor, given.numbers));
+      has_numbers = has_numbers && (data != nullptr || !holds_numbers(tensor, given));
       // const only in the list: the arguments are this call's own.
       if (data != nullptr)
         *const_cast<const void**>(tensor.address) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
@@ -288,23 +287,23 @@ class wrong_calls {
     ::alarm(0);
   }
 
-  [[nodiscard]] index_numbers::const_iterator numbers_of(const spanned& of,
-                                                         const index_numbers& numbers) const {
-    const auto offset = static_cast<std::uint32_t>(reinterpret_cast<const std::byte*>(of.address) - base_);
+  [[nodiscard]] index_numbers::const_iterator numbers_of(const spanned& of, const call& given) const {
+    const auto offset = static_cast<std::uint32_t>(reinterpret_cast<const std::byte*>(of.address) -
+                                                   reinterpret_cast<const std::byte*>(&given.a));
     for (const field_description& field : describe<Operator>().fields) {
-      if (field.offset == offset) return numbers.find(field.name);
+      if (field.offset == offset) return given.numbers.find(field.name);
     }
-    return numbers.end();
+    return given.numbers.end();
   }
-  [[nodiscard]] bool holds_numbers(const spanned& of, const index_numbers& numbers) const {
-    return numbers_of(of, numbers) != numbers.end();
+  [[nodiscard]] bool holds_numbers(const spanned& of, const call& given) const {
+    return numbers_of(of, given) != given.numbers.end();
   }
 
   /// The numbers of a tensor of indices, as bytes; zeros lie behind the last.
-  [[nodiscard]] std::vector<std::byte> content_of(const spanned& of, const index_numbers& numbers,
+  [[nodiscard]] std::vector<std::byte> content_of(const spanned& of, const call& given,
                                                   std::size_t most) const {
-    const auto found = numbers_of(of, numbers);
-    if (found == numbers.end()) return {};
+    const auto found = numbers_of(of, given);
+    if (found == given.numbers.end()) return {};
     const auto size = static_cast<std::size_t>(of.bytes);
     std::vector<std::byte> out(std::min(found->second.size() * size, most / size * size));
     for (std::size_t i = 0; i * size < out.size(); ++i)
@@ -313,11 +312,11 @@ class wrong_calls {
   }
 
   void describe_call(const call& given) {
-    base_ = reinterpret_cast<const std::byte*>(&given.a);
+    const auto* const base = reinterpret_cast<const std::byte*>(&given.a);
     std::string text{Operator::name};
     for (const field_description& field : describe<Operator>().fields) {
       std::int64_t value = 0;
-      std::memcpy(&value, base_ + field.offset, size_of(field.kind));
+      std::memcpy(&value, base + field.offset, size_of(field.kind));
       if (field.kind == value_kind::i32) value = static_cast<std::int32_t>(value);
       text += " " + std::string{field.name} + "=" + std::to_string(value);
     }
@@ -340,7 +339,6 @@ class wrong_calls {
   dispatcher<Operator> on_;
   bool has_memory_;  ///< whether kernels run, and touch what the call names
   std::string refusal_;
-  const std::byte* base_ = nullptr;
 };
 
 }  // namespace switchyard::test
