@@ -127,7 +127,12 @@ struct view_binder {
         static_assert(mine::form.more >= 0);
         std::int64_t value = extent;
         if (__builtin_sub_overflow(extent, mine::form.more, &value)) value = extent;  // negative: refused
-        arguments.*mine::extent = value;
+        using argument = member_value<mine::extent>;
+        arguments.*mine::extent = static_cast<argument>(value);
+        if constexpr (sizeof(argument) < sizeof value) {
+          if (arguments.*mine::extent != value) [[unlikely]]
+            return false;
+        }
       }
     } else {
       std::int64_t value = 0;

@@ -80,6 +80,15 @@ namespace detail {
   return {};
 }
 
+/// The first tensor that is given of those whose type is an argument.
+[[nodiscard]] inline std::size_t first_of_type(std::span<const view_description> all,
+                                               std::span<const const_tensor> given,
+                                               std::string_view argument) {
+  std::size_t first = 0;
+  while (all[first].dtype_argument != argument || (all[first].is_optional && !given[first])) ++first;
+  return first;
+}
+
 /// What is wrong with a tensor's element type; empty where nothing is.
 [[nodiscard]] inline std::string wrong_type(std::span<const view_description> all,
                                             std::span<const const_tensor> given, std::size_t index) {
@@ -88,8 +97,7 @@ namespace detail {
   const std::string begin = std::string{of.name} + " is " + std::string{name_of(type)} + ", but ";
   if (of.dtype_argument.empty())
     return type == of.type ? std::string{} : begin + "must be " + std::string{name_of(of.type)};
-  std::size_t first = 0;
-  while (all[first].dtype_argument != of.dtype_argument || (all[first].is_optional && !given[first])) ++first;
+  const std::size_t first = first_of_type(all, given, of.dtype_argument);
   const dtype wanted = given[first].dtype();
   return type == wanted ? std::string{}
                         : begin + std::string{all[first].name} + " is " + std::string{name_of(wanted)};
@@ -107,6 +115,32 @@ namespace detail {
   return value;
 }
 
+/// Of a value that does not fit, the lower 32 bits: value_at() then differs from it, which is refused.
+inline void set_value(const dim_place& place, std::int64_t value) {
+  const auto in_32_bits = static_cast<std::int32_t>(value);
+  if (place.extent_bytes == sizeof value) {
+    std::memcpy(place.extent, &value, sizeof value);
+  } else {
+    std::memcpy(place.extent, &in_32_bits, sizeof in_32_bits);
+  }
+}
+
+/// The dimension that had an extent first.
+struct first_dim {
+  std::size_t tensor = 0;
+  std::size_t dim = 0;
+};
+[[nodiscard]] inline first_dim first_of_extent(std::span<const view_description> all,
+                                               std::string_view extent) {
+  first_dim out;
+  while (all[out.tensor].dims[out.dim].extent != extent) {
+    if (++out.dim < all[out.tensor].dims.size()) continue;
+    out.dim = 0;
+    ++out.tensor;
+  }
+  return out;
+}
+
 /// What is wrong with a tensor's extents; empty where nothing is.
 [[nodiscard]] inline std::string wrong_extent(std::span<const view_description> all,
                                               std::span<const const_tensor> given, const view_place& place,
@@ -117,14 +151,7 @@ namespace detail {
     const dim_description& here = of.dims[d];
     const std::int64_t extent = tensor.extent(d);
     if (here.may_be_one && extent == 1) continue;
-    // The tensor that had the extent first.
-    std::size_t first = 0;
-    std::size_t at = 0;
-    while (all[first].dims[at].extent != here.extent) {
-      if (++at < all[first].dims.size()) continue;
-      at = 0;
-      ++first;
-    }
+    const auto [first, at] = first_of_extent(all, here.extent);
     std::int64_t value = here.is_argument ? value_at(place.dims[d]) : given[first].extent(at);
     if (!here.is_argument && __builtin_sub_overflow(value, all[first].dims[at].more, &value))
       value = too_large;
@@ -134,6 +161,7 @@ namespace detail {
     if (is_possible && extent == wanted) continue;
     std::string out = format_tensor(of, tensor) + ": " + format_extent_name(here) + " is " +
                       std::to_string(extent) + ", but ";
+    if (first == index && at == d && !of.is_optional) return out + "must be less than 2^31";  // in 32 bits
     if (first == index) return out + "must be " + std::to_string(wanted);
     if (here.factor != 1 || here.more != 0) out += std::string{here.extent} + " is ";
     return out + std::to_string(value) + " in " + format_tensor(all[first], given[first]);
@@ -152,18 +180,6 @@ namespace detail {
   return false;
 }
 
-/// Whether a dimension of a tensor before this one, or before it in this one, has the extent.
-[[nodiscard]] inline bool has_extent_before(std::span<const view_description> all, std::size_t index,
-                                            std::size_t at) {
-  const std::string_view extent = all[index].dims[at].extent;
-  for (std::size_t i = 0; i <= index; ++i) {
-    for (std::size_t d = 0; d < (i == index ? at : all[i].dims.size()); ++d) {
-      if (all[i].dims[d].extent == extent) return true;
-    }
-  }
-  return false;
-}
-
 /// Writes what the arguments have from one tensor.
 inline void bind_one(std::span<const view_description> all, const view_place& place,
                      std::span<const const_tensor> given, std::size_t index) {
@@ -172,21 +188,17 @@ inline void bind_one(std::span<const view_description> all, const view_place& pl
   const void* const data = tensor.data();
   std::memcpy(place.pointer, &data, sizeof data);
   if ((!tensor && of.is_optional) || tensor.rank() != of.dims.size()) return;
-  if (place.type != nullptr) {  // that of the first tensor that is given
-    std::size_t first = 0;
-    while (all[first].dtype_argument != of.dtype_argument || (all[first].is_optional && !given[first]))
-      ++first;
-    *place.type = given[first].dtype();
-  }
+  if (place.type != nullptr) *place.type = given[first_of_type(all, given, of.dtype_argument)].dtype();
   for (std::size_t d = 0; d < of.dims.size(); ++d) {
     const dim_description& dim = of.dims[d];
     const std::int64_t extent = tensor.extent(d);
     if (place.dims[d].stride != nullptr && !has_stride_before(all, index, dim.stride))
       *place.dims[d].stride = dim.may_be_one && extent == 1 ? 0 : tensor.stride(d);
-    if (place.dims[d].extent == nullptr || of.is_optional || has_extent_before(all, index, d)) continue;
+    if (place.dims[d].extent == nullptr || of.is_optional) continue;
+    if (const auto [first, at] = first_of_extent(all, dim.extent); first != index || at != d) continue;
     std::int64_t value = extent;
     if (__builtin_sub_overflow(extent, dim.more, &value)) value = extent;  // negative: refused
-    std::memcpy(place.dims[d].extent, &value, sizeof value);
+    set_value(place.dims[d], value);
   }
 }
 
