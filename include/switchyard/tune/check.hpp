@@ -208,6 +208,7 @@ class judge {
   /// Fills results with their old content, and what is changed in place with its values, as before the first
   /// run. Where no earlier result is kept, NaN takes its place.
   void reset(old_content old = old_content::nan) {
+    largest_error_ = 0;
     for (std::size_t i = 0; i < call_.all().size(); ++i) {
       tensors::tensor& tensor = call_.all()[i];
       if (tensor.is_result()) {
@@ -257,10 +258,8 @@ class judge {
     return std::hash<std::string>{}(all);
   }
 
-  /// The largest error of a value so far, as a share of what is allowed there.
+  /// The largest error of a value since reset(), as a share of what is allowed there.
   [[nodiscard]] double largest_error() const noexcept { return largest_error_; }
-
-  void forget_errors() noexcept { largest_error_ = 0; }
 
   /// What is wrong after a run; empty when nothing is.
   [[nodiscard]] std::string verdict() {

@@ -184,7 +184,6 @@ class operator_bench final : public bench {
                                      old_content old) {
     by.reset(old);
     by.hold_to(stated_.max_error);
-    by.forget_errors();
     run(stream{}, call);
     if (const status result = device_.driver()->synchronize({}); result != 0) {
       throw driver_error{error_code::launch_failed, device_.driver()->describe(result)};
