@@ -78,7 +78,7 @@ struct rotary {
     std::int64_t tokens = unset;      ///< of all sequences, with cu_seqlens; unset: not known
 
     /// Bytes, 1 to 16, that divide q, k, their outputs and every stride of theirs; 0 when a required
-    /// pointer is null, or a stride that matters is not set.
+    /// pointer is null, one of cos and sin is, or a stride that matters is not set.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t aligned = alignment_as_set();
       return aligned != 0 ? aligned : alignment_without_unused(*this);
@@ -91,9 +91,10 @@ struct rotary {
       std::int64_t required = offset | mark_misaligned<alignof(std::int64_t)>(positions) |
                               mark_misaligned<alignof(std::int32_t)>(cu_seqlens, sequence_offsets);
       if (cos != nullptr) {
-        required |= table_stride | mark_past_table() | mark_misaligned_for(table_dtype, cos, sin);
+        required |=
+            table_stride | mark_past_table() | mark_misaligned_for(table_dtype, cos, sin) | count_null(sin);
       } else {
-        required |= mark_unless_positive(base) | mark_unless_finite(scaling);
+        required |= mark_unless_positive(base) | mark_unless_finite(scaling) | -std::int64_t{sin != nullptr};
       }
       if (heads_kv <= 0) return alignment_of_strided(dtype, strides_q, required, q, q_out);
       const std::int64_t strides_k = k_stride_batch | k_stride_head | k_stride_token | k_out_stride_batch |

@@ -381,6 +381,14 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
   CHECK(call.table_dtype == dtype::f32);
   CHECK(call.k_stride_token == 1024);
 
+  // So that a call with one table is checked, also where calls without tables ran before.
+  for (const auto table : {&rotary::arguments::cos, &rotary::arguments::sin}) {
+    auto one_table = call;
+    one_table.*table = nullptr;
+    CHECK(one_table.alignment() == 0);
+    CHECK_THAT(rotary::check(one_table), has_text("cos and sin must be given together"));
+  }
+
   const auto alone = rotary::in_place(q, {}, {.rotary_dim = 64, .offset = 5});
   calls::check_legal<rotary>(alone);
   CHECK(alone.heads_kv == 0);
