@@ -79,6 +79,9 @@ template <class Operator, class... Tensors>
   } else {
     values |= Operator::described.template changed<&arguments::soft_cap, &arguments::window_left>(a);
   }
+  if constexpr (requires { a.k_scale; })
+    values |= static_cast<std::uint64_t>(a.k_scale_stride | a.v_scale_stride);
+  if constexpr (requires { a.q_scale; }) values |= static_cast<std::uint64_t>(a.q_scale_stride);
   if constexpr (requires { a.kv_num_blocks; }) values |= block_mask_bits(a);
   return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
 }

@@ -132,8 +132,8 @@ struct attention_forward {
     }
 
     /// Bytes, 1 to 16, that divide q, k, v, out, every stride of theirs, and the bias if there is one; 0 when
-    /// one of the first four is null, a stride that matters or the scale is not set, or a scale is given of
-    /// keys and values that have none.
+    /// one of the first four is null, a stride that matters or the scale is not set, or q_scale, k_scale or
+    /// v_scale is given of a tensor that is not in e4m3.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t aligned = alignment_as_set();
       return aligned != 0 ? aligned : alignment_without_unused(*this);

@@ -193,6 +193,7 @@ void check_scale_strides(const typename Operator::arguments& legal) {
     for (const std::int64_t wrong : {-1, 2}) {
       call.*stride = wrong;
       CHECK_THAT(Operator::check(call), has_text("must be 0 or 1"));
+      CHECK(call.alignment() == 0);  // so that it is checked, whatever ran before; also without scales
     }
   }
 }
