@@ -54,10 +54,15 @@ template <class Pointer>
 spanned written(const Pointer& at, std::int64_t bytes, dimensions dims) {
   return {reinterpret_cast<const void* const*>(&at), bytes, std::move(dims), true};
 }
-std::int64_t largest_of(const index_numbers& numbers, std::string_view name) {
+/// The largest of the first `count` numbers of a tensor, which holds them as Index; -1 where it has none.
+template <class Index>
+std::int64_t largest_of(const index_numbers& numbers, std::string_view name, std::int64_t count) {
   const auto found = numbers.find(name);
-  if (found == numbers.end() || found->second.empty()) return 0;
-  return *std::max_element(found->second.begin(), found->second.end());
+  const std::int64_t given = found == numbers.end() ? 0 : std::ssize(found->second);
+  std::int64_t largest = given < count ? 0 : -1;  // zeros lie behind the last
+  for (std::int64_t i = 0; i < std::min(given, count); ++i)
+    largest = std::max<std::int64_t>(largest, static_cast<Index>(found->second[static_cast<std::size_t>(i)]));
+  return largest;
 }
 
 std::uint32_t seed_of_run() {
@@ -320,8 +325,10 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
       [](const rotary::arguments& a, const index_numbers& numbers) {
         const bool is_packed = a.cu_seqlens != nullptr;
         const std::int64_t size = bytes_of(a.dtype);
-        const std::int64_t tokens =
-            is_packed ? (a.tokens >= 0 ? a.tokens : largest_of(numbers, "cu_seqlens")) : a.seqlen;
+        const std::int64_t tokens = !is_packed ? a.seqlen
+                                    : a.tokens >= 0
+                                        ? a.tokens
+                                        : largest_of<std::int32_t>(numbers, "cu_seqlens", after(a.batch));
         const auto rows = [&](std::int64_t heads, std::int64_t batch, std::int64_t token, std::int64_t head) {
           return dimensions{
               {is_packed ? 1 : a.batch, batch}, {tokens, token}, {heads, head}, {a.head_dim, 1}};
@@ -337,10 +344,13 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
         if (positions < 0) {
           // What the call says without them.
           if (a.positions != nullptr) {
-            positions = after(largest_of(numbers, "positions"));
+            std::int64_t count = tokens;
+            if (!is_packed && __builtin_mul_overflow(a.batch, tokens, &count)) count = INT64_MAX;
+            positions = after(largest_of<std::int64_t>(numbers, "positions", count));
           } else {
-            const std::int64_t first =
-                a.sequence_offsets != nullptr ? largest_of(numbers, "sequence_offsets") : a.offset;
+            const std::int64_t first = a.sequence_offsets != nullptr
+                                           ? largest_of<std::int32_t>(numbers, "sequence_offsets", a.batch)
+                                           : a.offset;
             if (__builtin_add_overflow(first, a.seqlen, &positions)) positions = INT64_MAX;
           }
         }
@@ -386,11 +396,12 @@ TEST_CASE("wrong calls of rotary are refused or harmless", "[wrong_calls]") {
       [](const rotary_cache::arguments& a, const index_numbers& numbers) -> std::vector<spanned> {
         const std::int64_t size = bytes_of(a.dtype);
         const std::int64_t cached = bytes_of(a.kv_dtype);
-        const std::int64_t pages =
-            a.pages >= 0 ? a.pages
-                         : after(largest_of(numbers, "slots") / std::max<std::int64_t>(a.page_size, 1));
-        const std::int64_t positions =
-            a.table_rows >= 0 ? a.table_rows : after(largest_of(numbers, "positions"));
+        const std::int64_t pages = a.pages >= 0 ? a.pages
+                                                : after(largest_of<std::int64_t>(numbers, "slots", a.tokens) /
+                                                        std::max<std::int64_t>(a.page_size, 1));
+        const std::int64_t positions = a.table_rows >= 0
+                                           ? a.table_rows
+                                           : after(largest_of<std::int64_t>(numbers, "positions", a.tokens));
         const auto cache = [&](std::int64_t page, std::int64_t token, std::int64_t head) {
           return dimensions{{pages, page}, {a.page_size, token}, {a.heads_kv, head}, {a.head_dim, 1}};
         };
@@ -553,8 +564,11 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   if constexpr (requires { a.cu_seqlens_q; }) {
     packed_q = a.cu_seqlens_q != nullptr;
     packed_k = a.cu_seqlens_k != nullptr;
-    if (packed_q) queries = a.tokens_q > 0 ? a.tokens_q : largest_of(numbers, "cu_seqlens_q");
-    if (packed_k) keys = a.tokens_k > 0 ? a.tokens_k : largest_of(numbers, "cu_seqlens_k");
+    if (packed_q)
+      queries =
+          a.tokens_q > 0 ? a.tokens_q : largest_of<std::int32_t>(numbers, "cu_seqlens_q", after(a.batch));
+    if (packed_k)
+      keys = a.tokens_k > 0 ? a.tokens_k : largest_of<std::int32_t>(numbers, "cu_seqlens_k", after(a.batch));
     out.push_back(read(a.cu_seqlens_q, 4, {{after(a.batch), 1}}));
     out.push_back(read(a.cu_seqlens_k, 4, {{after(a.batch), 1}}));
     out.push_back(read(a.seqused_q, 4, {{a.batch, 1}}));
@@ -568,7 +582,7 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   }
   if constexpr (requires { a.block_table; }) {
     if (a.block_table != nullptr) {
-      entries = a.pages >= 0 ? a.pages : after(largest_of(numbers, "block_table"));
+      entries = a.pages >= 0 ? a.pages : after(largest_of<std::int32_t>(numbers, "block_table", INT64_MAX));
       keys = a.page_size;
       const std::int64_t row_entries = a.block_table_entries >= 0
                                            ? a.block_table_entries
