@@ -312,6 +312,34 @@ def test_slopes_of_sequences_are_exact(dtype):
     assert torch.equal(out, want) and out.is_contiguous()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("options", [{}, {"cache_leftpad": [3, 0]}, {"block_table": [[2, 0], [3, 1]]}, {"queries": 3}])
+def test_slopes_of_sequences_are_exact_with_a_cache(dtype, options):
+    """Of more queries than keys, the first ones are far from all keys: rounded distances would change their weights."""
+    options = {name: value if name == "queries" else torch.tensor(value, dtype=torch.int32) for name, value in options.items()}
+    queries, used = options.pop("queries", 128), [5, 17]
+    q, k, v = tensors((2, queries, H, D), (4, 16, HK, D), (4, 16, HK, D), dtype=dtype, grad=False)
+    table = options.get("block_table", torch.tensor([[0, 1], [2, 3]]))
+    keys, values = (cache[table.long()].flatten(1, 2) for cache in (k, v))
+    caches = (k, v) if "block_table" in options else (keys, values)
+    slopes = torch.linspace(0.05, 0.3, 2 * H).reshape(2, H)
+    out, lse = fa.flash_attn_with_kvcache(q, *caches, cache_seqlens=torch.tensor(used), alibi_slopes=slopes,
+                                          return_softmax_lse=True, **options)  # fmt: skip
+    assert out.is_contiguous()
+    for b, length in enumerate(used):
+        first = int(options.get("cache_leftpad", [0, 0])[b])
+        part = [tensor[b : b + 1].double() for tensor in (q, keys[:, first:length], values[:, first:length])]
+        want, want_lse = judge(*part, alibi_slopes=slopes[b : b + 1])
+        compare(out[b : b + 1], want, DTYPES[dtype] / 2)
+        compare(lse[b : b + 1], want_lse, 1e-5)
+
+
+def test_no_sequences_have_slopes():
+    q, cache = torch.randn(0, 3, 2, 16), torch.randn(0, 8, 2, 16)
+    out, lse = fa.flash_attn_with_kvcache(q, cache, cache, alibi_slopes=torch.zeros(0, 2), return_softmax_lse=True)
+    assert out.shape == (0, 3, 2, 16) and lse.shape == (0, 2, 3)
+
+
 def test_a_window_may_be_a_tensor():
     q, k = tensors((1, 9, 2, 16), (1, 9, 2, 16), grad=False)
     want = fa.flash_attn_func(q, k, k, window_size=(3, 1))

@@ -100,7 +100,7 @@ def _rows(given, batch, device):
 
 def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pages, scale, causal, window, softcap, interleaved,
          slopes, with_lse):  # fmt: skip
-    batch, seqlen_q, heads, _ = q.shape
+    batch, seqlen_q = q.shape[:2]
     if pages is not None:
         _require_pages(used, 0 if k is None else k.shape[1], pages.shape[1], k_cache.shape[1])
     if k is not None:
@@ -119,32 +119,34 @@ def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pag
         keys, values = k_cache, v_cache
         if used is None:
             used = torch.full((batch,), longest, dtype=torch.int32, device=q.device)
-    slopes, bias = _added(slopes, leftpad, used, seqlen_q, longest, q)
-    queries = q.transpose(1, 2)
+    bias = None
+    if leftpad is not None:
+        seen = torch.arange(longest, device=q.device) >= leftpad[:, None]
+        bias = torch.zeros((), dtype=q.dtype, device=q.device).masked_fill(~seen[:, None, None, :], -torch.inf)
     is_step = seqlen_q <= MAX_DECODE_QUERIES and q.dtype != torch.float32 and bias is None
     is_step = is_step and window[1] < 0 and (causal or window[0] < 0)  # what attention_decode has
-    if is_step:
-        out, lse = attention_decode(queries, keys, values, causal=causal, seqused_k=used, block_table=pages, scale=scale,
-                                    window_left=window[0], soft_cap=softcap, alibi_slopes=slopes, return_lse=True)  # fmt: skip
+
+    def attend(queries, keys, values, used, pages, bias, slopes):
+        options = {"causal": causal, "seqused_k": used, "block_table": pages, "scale": scale, "soft_cap": softcap,
+                   "alibi_slopes": slopes, "return_lse": True}  # fmt: skip
+        if is_step:
+            out, lse = attention_decode(queries, keys, values, window_left=window[0], **options)
+        else:
+            out, lse = attention(queries, keys, values, bias=bias, window=window, **options)
+        return out.transpose(1, 2), lse
+
+    given = [q.transpose(1, 2), keys, values, used, pages, bias]
+    if slopes is not None and slopes.dim() == 2 and batch > 0:
+        out, lse = map(torch.cat, zip(*(attend(*_of_sequence(b, given), slopes[b]) for b in range(batch)), strict=True))
     else:
-        out, lse = attention(queries, keys, values, causal=causal, bias=bias, scale=scale, window=window, soft_cap=softcap,
-                             alibi_slopes=slopes, seqused_k=used, block_table=pages, return_lse=True)  # fmt: skip
-    out = out.transpose(1, 2)
+        out, lse = attend(*given, slopes if batch > 0 else None)
     return (out, no_row_is_infinite(lse)) if with_lse else out
 
 
-def _added(slopes, leftpad, used, n, m, q):
-    """Slopes of heads, and what is added to scores for those of each sequence and for padding on the left."""
-    if slopes is not None and slopes.dim() == 2:
-        # Distances count from each sequence's last key.
-        last = torch.full((1,), m, device=q.device) if used is None else used
-        i, j = torch.arange(n, device=q.device)[:, None], torch.arange(m, device=q.device)[None, :]
-        distance = (i + last[:, None, None] - n - j).abs()
-        slopes, bias = None, (-slopes[:, :, None, None].float() * distance[:, None]).to(q.dtype)
-    else:
-        bias = None
-    if leftpad is not None:
-        seen = torch.arange(m, device=q.device) >= leftpad[:, None]
-        none = torch.zeros((), dtype=q.dtype, device=q.device) if bias is None else bias
-        bias = none.masked_fill(~seen[:, None, None, :], -torch.inf)
-    return slopes, bias
+def _of_sequence(b, given):
+    """The part of one sequence. The kernel takes its slopes in f32; a bias for all would be rounded to q's type."""
+    queries, keys, values, used, pages, bias = given
+    one = slice(b, b + 1)
+    if pages is None:
+        keys, values = keys[one], values[one]
+    return queries[one], keys, values, *(None if x is None else x[one] for x in (used, pages, bias))
