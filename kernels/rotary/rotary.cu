@@ -149,10 +149,11 @@ requires(Width <= 2) struct rotary_chunk<T, Width> {
   }
 };
 
+/// `RestWidth`: how many of the elements behind the rotation are copied at once; it divides their number.
 /// `FoldsSequences`: the grid's first dimension counts the tiles of all sequences, since its second holds at
 /// most 65,535 of them.
-template <class T, class Table, bool Interleaved, int Width, int Threads, int Tokens, int Heads,
-          bool FoldsSequences>
+template <class T, class Table, bool Interleaved, int Width, int RestWidth, int Threads, int Tokens,
+          int Heads, bool FoldsSequences>
 __device__ __forceinline__ void rotate(const rotary_call& call) {
   begin_kernel();
   constexpr int pairs = Interleaved ? Width / 2 : Width;
@@ -235,8 +236,8 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
       }
       const T* from = source(head);
       if (from != to) {
-        for (i32 e = call.rotary_dim + chunk * Width; e < call.head_dim; e += chunks * Width) {
-          rotary_chunk<T, Width> rest_of_head;
+        for (i32 e = call.rotary_dim + chunk * RestWidth; e < call.head_dim; e += chunks * RestWidth) {
+          rotary_chunk<T, RestWidth> rest_of_head;
           rest_of_head.load(from + e);
           rest_of_head.store(to + e);
         }
@@ -247,7 +248,8 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
 
 }  // namespace sy
 
-#define SY_ROTARY(name, T, Table, interleaved, width, threads, tokens, heads_per_thread, blocks, folds)  \
+#define SY_ROTARY(name, T, Table, interleaved, width, rest, threads, tokens, heads_per_thread, blocks,   \
+                  folds)                                                                                 \
   extern "C" SY_KERNEL(threads, blocks)                                                                  \
       name(const void* q, const void* k, void* q_out, void* k_out, const void* cos, const void* sin,     \
            const sy::i64* positions, const sy::i32* cu_seqlens, const sy::i32* sequence_offsets,         \
@@ -257,7 +259,7 @@ __device__ __forceinline__ void rotate(const rotary_call& call) {
            sy::i64 q_out_stride_batch, sy::i64 q_out_stride_token, sy::i64 q_out_stride_head,            \
            sy::i64 k_out_stride_batch, sy::i64 k_out_stride_token, sy::i64 k_out_stride_head,            \
            sy::i64 table_stride, float base, float scaling) {                                            \
-    sy::rotate<sy::T, sy::Table, interleaved, width, threads, tokens, heads_per_thread, folds>(          \
+    sy::rotate<sy::T, sy::Table, interleaved, width, rest, threads, tokens, heads_per_thread, folds>(    \
         sy::rotary_call{q,                                                                               \
                         k,                                                                               \
                         q_out,                                                                           \

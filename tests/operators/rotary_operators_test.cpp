@@ -198,6 +198,9 @@ TEST_CASE("rotary is right in every variant", "[rotary]") {
             {type, dtype::f32, false, style, 128, 96, source::sequence_offsets, true, false, inverse, 8, 0});
         test_rotary({type, dtype::f32, false, style, 64, 64, source::offset, false, true, inverse, 0, 0});
         test_rotary({type, dtype::f32, false, style, 34, 18, source::ids, true, false, inverse, 5, 1});
+        test_rotary({type, type, true, style, 59, 16, source::ids, false, false, inverse, 0, 0});
+        test_rotary({type, dtype::f32, true, style, 59, 48, source::offset, true, inverse, inverse, 3, 1});
+        test_rotary({type, dtype::f32, false, style, 335, 300, source::offset, false, false, inverse, 1, 0});
       }
     }
   }
@@ -216,6 +219,8 @@ TEST_CASE("rotary turns more sequences than the second dimension of a grid holds
       test(dtype::f32, true, source::ids, false);
       test(dtype::f32, false, source::sequence_offsets, true);
       test(dtype::f32, true, source::ids, true);
+      test_rotary(
+          {dtype::bf16, dtype::f32, true, style, 17, 16, source::ids, false, false, false, 0, first, true});
     }
   }
   CHECK(sy::test::variants_run() >= sy::test::least_variants());

@@ -12,6 +12,8 @@ import pytest
 import reference
 import switchyard.torch as sy
 import torch
+from switchyard.flash_attn import flash_attn_with_kvcache
+from test_flash_attn import turned
 
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
@@ -199,6 +201,79 @@ def test_rotary(dtype):
     back = torch.autograd.grad(got, (q, k), got)
     for x, y in zip((q, k), back):  # turned there and back
         assert (x - y).abs().max() <= 4 * torch.finfo(dtype).eps * x.abs().max()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *DTYPES])
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("rotary_dim", [16, 48, 58])
+def test_rotary_of_heads_of_an_odd_size(dtype, interleaved, rotary_dim):
+    """What is behind the rotation is no whole number of pairs: the next head lies where the last one would end."""
+    q = random(2, 33, 5, 59, dtype=dtype).detach()
+    angle = torch.randn(33, rotary_dim // 2, device="cuda")
+    tables = angle.cos().to(dtype), angle.sin().to(dtype)
+    style = "interleaved" if interleaved else "half"
+    places = torch.arange(33, device="cuda")
+    for cos, sin in (tables, [table.float() for table in tables]):
+        got = sy.rotary(q.transpose(1, 2), None, cos, sin, rotary_dim=rotary_dim, style=style).transpose(1, 2)
+        want = torch.stack([turned(x.double(), cos, sin, places, interleaved) for x in q])
+        assert (got.double() - want).abs().max() <= want.abs().max() * 2 * torch.finfo(dtype).eps
+    computed = sy.rotary(q.transpose(1, 2), rotary_dim=rotary_dim, style=style).transpose(1, 2)
+    pairs = torch.arange(rotary_dim // 2, device="cuda", dtype=torch.float64)
+    angle = places[:, None] * 10000.0 ** (-2 * pairs / rotary_dim)
+    want = torch.stack([turned(x.double(), angle.cos(), angle.sin(), places, interleaved) for x in q])
+    assert (computed.double() - want).abs().max() <= want.abs().max() * max(torch.finfo(dtype).eps, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [32, 59, 80, 128, 256])
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("paged", [False, True])
+@pytest.mark.parametrize("queries", [1, 7, 64])
+def test_cache(dtype, dim, interleaved, paged, queries):
+    """Of flash_attn: new keys turned and appended, and attention to all."""
+    used, new, half = [0, 511], min(queries, 5), dim // 32 * 8
+    q, k, v = [random(2, n, h, dim, dtype=dtype).detach() for n, h in ((queries, 6), (new, 2), (new, 2))]
+    table = torch.tensor([[3, 0, 6, 1], [2, 7, 5, 4]], dtype=torch.int32, device="cuda")
+    caches = [random(*((8, 256) if paged else (2, 1024)), 2, dim, dtype=dtype).detach() for _ in range(2)]
+    before = [cache[table.long()].flatten(1, 2) if paged else cache.clone() for cache in caches]
+    angle = torch.randn(1024, half, device="cuda")
+    cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
+    out = flash_attn_with_kvcache(q, *caches, k, v, cos, sin, torch.tensor(used, dtype=torch.int32, device="cuda"),
+                                  block_table=table if paged else None, causal=True, rotary_interleaved=interleaved)  # fmt: skip
+    written = [cache[table.long()].flatten(1, 2) if paged else cache for cache in caches]
+    for b, length in enumerate(used):
+        places = length + torch.arange(max(queries, new), device="cuda")
+        one_q = turned(q[b].double(), cos, sin, places[:queries], interleaved)
+        one_k = turned(k[b].double(), cos, sin, places[:new], interleaved)
+        here = slice(length, length + new)
+        assert (written[0][b, here].double() - one_k).abs().max() <= one_k.abs().max() * torch.finfo(dtype).eps
+        assert torch.equal(written[1][b, here], v[b])
+        keys, values = (torch.cat([old[b, :length].double(), added]) for old, added in zip(before, (one_k, v[b]), strict=True))
+        one = [x.transpose(0, 1)[None] for x in (one_q, keys, values)]
+        want = reference.attention(*one, mask="causal_bottom_right")[0]
+        low = reference.attention(*(x.to(dtype) for x in one), mask="causal_bottom_right")[0]
+        within(out[b].transpose(0, 1)[None], low, want, 3.0)
+        for mine, old in zip(written, before, strict=True):
+            assert torch.equal(mine[b, :length], old[b, :length])
+            assert torch.equal(mine[b, length + new :], old[b, length + new :])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dim", [59, 64, 128])
+@pytest.mark.parametrize("leftpad", [None, [3, 90]])
+@pytest.mark.parametrize("queries", [3, 128])
+def test_cache_with_slopes_of_sequences(dtype, dim, leftpad, queries):
+    """Where queries are more than keys, the first are far from all of them."""
+    used, slopes = [5, 100], torch.rand(2, 6, device="cuda") * 0.3
+    q, k, v = [random(2, n, h, dim, dtype=dtype).detach() for n, h in ((queries, 6), (128, 2), (128, 2))]
+    given = None if leftpad is None else torch.tensor(leftpad, dtype=torch.int32, device="cuda")
+    out = flash_attn_with_kvcache(q, k, v, cache_seqlens=torch.tensor(used, dtype=torch.int32, device="cuda"),
+                                  cache_leftpad=given, alibi_slopes=slopes)  # fmt: skip
+    for b, (first, length) in enumerate(zip(leftpad or [0, 0], used, strict=True)):
+        one = [x.transpose(0, 1)[None] for x in (q[b], k[b, first:length], v[b, first:length])]
+        want = reference.attention(*(x.double() for x in one), alibi=slopes[b].double())[0]
+        low = reference.attention(*(x.float() for x in one), alibi=slopes[b])[0].to(dtype)
+        within(out[b].transpose(0, 1)[None], low, want, 3.0)
 
 
 @pytest.mark.parametrize("name", ["attention_forward", "rms_norm", "layer_norm", "gated_activation", "softmax", "rotary"])
