@@ -23,13 +23,15 @@
 #include <switchyard/problem/added_axes.hpp>
 
 #include "../temporary.hpp"
+#include "corpus/bad_files.hpp"
 #include "sanitized.hpp"
 
 namespace sy = switchyard;
 
 namespace {
 
-const std::string corpus = SWITCHYARD_CORPUS;
+const std::string corpus_folder = SWITCHYARD_CORPUS;
+const ::test::bad_files corpus{corpus_folder};
 
 const sy::operator_description& rotary() {
   static sy::added_axes axes{sy::describe<sy::operators::rotary>()};  // as a catalog reads files
@@ -93,23 +95,6 @@ outcome read(const std::string& path, bool is_table, how_read how = how_read::wh
   return out;
 }
 
-/// The path of a case's file; where the case says `grow`, of a copy in the folder that has been grown.
-std::string path_of(const nlohmann::json& sample, const temporary_folder& folder) {
-  std::string path = corpus + "/" + sample.at("file").get<std::string>();
-  if (!sample.contains("grow")) return path;
-  const auto& grow = sample.at("grow");
-  auto document = nlohmann::json::parse(slurp(path));
-  auto& grown = document.at(nlohmann::json::json_pointer{grow.at("at").get<std::string>()});
-  for (int n = grow.at("times"); n > 0; --n) {
-    if (grown.is_string()) {
-      grown.get_ref<std::string&>() += grow.at("append").get<std::string>();
-    } else {
-      grown.push_back(grow.at("append"));
-    }
-  }
-  return folder.write(std::filesystem::path{path}.filename().string(), document.dump());
-}
-
 std::vector<std::int64_t> sound_problem() {
   std::vector<std::int64_t> out(rotary().axes.size(), 0);
   out[sy::find_axis(rotary(), "dtype")] = static_cast<std::int64_t>(sy::dtype::f32);
@@ -122,14 +107,14 @@ std::vector<std::int64_t> sound_problem() {
 
 TEST_CASE(
     "each file of the corpus is answered with its number, its place and a remedy, and the rest serves") {
-  const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
+  const auto cases = corpus.cases();
   REQUIRE(cases.size() > 80);
   const temporary_folder folder;
   for (const auto& sample : cases) {
     const std::string file = sample.at("file");
     const bool is_table = sample.at("kind") == "table";
     INFO(file);
-    const std::string path = path_of(sample, folder);
+    const std::string path = corpus.write(sample, folder.path());
     const outcome got = read(path, is_table);
     REQUIRE(got.said.size() == 1);
     const std::string& said = got.said[0];
@@ -153,13 +138,13 @@ TEST_CASE(
 }
 
 TEST_CASE("a file that is outlined first is answered with the same words, entry by entry") {
-  const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
+  const auto cases = corpus.cases();
   const temporary_folder folder;
   std::size_t refused_as_a_whole = 0;
   for (const auto& sample : cases) {
     INFO(sample.at("file").get<std::string>());
     const bool is_table = sample.at("kind") == "table";
-    const std::string path = path_of(sample, folder);
+    const std::string path = corpus.write(sample, folder.path());
     const outcome whole = read(path, is_table);
     const outcome outlined = read(path, is_table, how_read::outlined);
     REQUIRE(outlined.said.size() == 1);
@@ -179,28 +164,28 @@ TEST_CASE("a file that is outlined first is answered with the same words, entry 
 }
 
 TEST_CASE("the guide shows what is said of the first file of the corpus for each number") {
-  const auto cases = nlohmann::json::parse(slurp(corpus + "/cases.json"));
+  const auto cases = corpus.cases();
+  const temporary_folder folder;
   std::map<int, std::string> samples;
   for (const auto& sample : cases) {
     const int number = sample.at("code");
     if (samples.contains(number) || sample.contains("grow")) continue;
-    std::string said =
-        read(corpus + "/" + sample.at("file").get<std::string>(), sample.at("kind") == "table").said.at(0);
-    samples[number] = said.erase(said.find(corpus), corpus.size() + 1);
+    std::string said = read(corpus.write(sample, folder.path()), sample.at("kind") == "table").said.at(0);
+    samples[number] = said.erase(said.find(folder.path()), folder.path().size() + 1);
   }
   std::string wanted;
   for (const auto& [number, said] : samples) wanted += "    " + said + "\n";
   INFO(wanted);
   CHECK(samples.size() >= 10);
-  CHECK(slurp(corpus + "/../../include/switchyard/README.md").find("\n" + wanted) != std::string::npos);
+  CHECK(slurp(corpus_folder + "/../../include/switchyard/README.md").find("\n" + wanted) !=
+        std::string::npos);
 }
 
 TEST_CASE("every file of the corpus is in its list") {
   std::set<std::string> listed;
-  for (const auto& sample : nlohmann::json::parse(slurp(corpus + "/cases.json")))
-    listed.insert(sample.at("file"));
+  for (const auto& sample : corpus.cases()) listed.insert(sample.at("file"));
   for (const char* folder : {"manifest", "table"}) {
-    for (const auto& entry : std::filesystem::directory_iterator{corpus + "/" + folder}) {
+    for (const auto& entry : std::filesystem::directory_iterator{corpus_folder + "/" + folder}) {
       const std::string name = std::string{folder} + "/" + entry.path().filename().string();
       INFO(name);
       CHECK(listed.contains(name));
