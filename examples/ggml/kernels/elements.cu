@@ -6,6 +6,7 @@
 // the memory's time.
 #include "../../../kernels/gpu/split_index.hpp"
 #include "element_functions.hpp"
+#include "half_quad.hpp"
 
 namespace sy {
 
@@ -28,10 +29,6 @@ enum class element_function : i32 {
   SWITCHYARD_GGML_UNARY_FUNCTIONS(SWITCHYARD_GGML_ENUMERATOR)
       SWITCHYARD_GGML_BINARY_FUNCTIONS(SWITCHYARD_GGML_ENUMERATOR)
 #undef SWITCHYARD_GGML_ENUMERATOR
-};
-
-struct alignas(8) half_quad {
-  u16 part[4];
 };
 
 template <class T, int Width>
@@ -67,14 +64,7 @@ __device__ __forceinline__ void write_as(u8* to, const float (&values)[Width]) {
   if constexpr (Width == 1) {
     from_float(values[0], *reinterpret_cast<T*>(to));
   } else {
-    half_quad all;
-#pragma unroll
-    for (int e = 0; e < Width; ++e) {
-      T rounded;
-      from_float(values[e], rounded);
-      all.part[e] = rounded.bits;
-    }
-    *reinterpret_cast<half_quad*>(to) = all;
+    *reinterpret_cast<half_quad*>(to) = rounded_halves<T>(values);
   }
 }
 

@@ -5,6 +5,7 @@
 // rows of one expert are put together first, up to `Rows` of them, which read the weights once. A warp
 // computes `Outputs` outputs of such a group, and its lanes take eights of a row in turn, as in
 // matmul_quantized.cu.
+#include "../../../kernels/gpu/row.hpp"
 #include "../../../kernels/gpu/split_index.hpp"
 #include "../../../kernels/gpu/weight_blocks.hpp"
 
@@ -89,13 +90,6 @@ __device__ __forceinline__ void group_rows(const expert_call& of, i64 most_group
   }
 }
 
-/// Sums values over 32 lanes; all have the result.
-__device__ __forceinline__ float sum_of_lanes(float value) {
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-  return value;
-}
-
 /// Grid: blocks of outputs, then groups, or rows where Rows is 1.
 template <weight_format Format, int XAlign, int Align, int Rows, int Outputs, int Threads>
 __device__ __forceinline__ void multiply_experts(const expert_call& of) {
@@ -176,7 +170,7 @@ __device__ __forceinline__ void multiply_experts(const expert_call& of) {
   for (int r = 0; r < Rows; ++r) {
 #pragma unroll
     for (int o = 0; o < Outputs; ++o) {
-      const float sum = sum_of_lanes(sums[r][o]);
+      const float sum = lane_sum<32>(sums[r][o]);
       if (lane == 0 && r < count && first_output + o < of.out_features) out[r][first_output + o] = sum;
     }
   }

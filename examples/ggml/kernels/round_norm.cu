@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Normalisation rounded to 16 bits, on GPUs. Semantics: round_norm.hpp. A block computes a row, of which each
 // thread holds `Fours` times four neighbours.
-#include "../../../kernels/gpu/portable.hpp"
+#include "../../../kernels/gpu/row.hpp"
+#include "half_quad.hpp"
 
 namespace sy {
 
@@ -15,10 +16,6 @@ struct norm_call {
   void* out;
   i64 rows, columns, x_stride, residual_stride, sum_stride;
   float epsilon;
-};
-
-struct alignas(8) half_quad {
-  u16 part[4];
 };
 
 template <class T, int Threads, int Fours>
@@ -52,8 +49,7 @@ __device__ __forceinline__ void round_norm(const norm_call& of) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) squares += values[j][e] * values[j][e];
   }
-#pragma unroll
-  for (int mask = 16; mask > 0; mask /= 2) squares += shuffle_xor(squares, mask);
+  squares = lane_sum<32>(squares);
   if (thread_index() % 32 == 0) partial[thread_index() / 32] = squares;
   block_barrier();
   float whole = 0.0F;
@@ -66,14 +62,9 @@ __device__ __forceinline__ void round_norm(const norm_call& of) {
     if (index >= fours) continue;
     float gamma[4];
     unpack<float>(load_quad(of.gamma + index * 4), gamma);
-    half_quad all;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      T rounded;
-      from_float(values[j][e] * factor * gamma[e], rounded);
-      all.part[e] = rounded.bits;
-    }
-    reinterpret_cast<half_quad*>(of.out)[row * fours + index] = all;
+    for (int e = 0; e < 4; ++e) values[j][e] = values[j][e] * factor * gamma[e];
+    static_cast<half_quad*>(of.out)[row * fours + index] = rounded_halves<T>(values[j]);
   }
 }
 

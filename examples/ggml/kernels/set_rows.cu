@@ -3,6 +3,7 @@
 // skipped.
 //
 // A thread takes four neighbours of a row. Eight threads share a block of q8_0.
+#include "half_quad.hpp"
 #include "row_place_gpu.hpp"
 
 namespace sy {
@@ -21,10 +22,6 @@ struct set_rows_call {
 /// As base/dtype.hpp and operators/weight_format.hpp count them.
 enum : i32 { x_f16 = 0, x_bf16 = 1, ids_i32 = 7 };
 enum : i32 { out_f32 = 0, out_f16 = 1, out_bf16 = 2, out_q8_0 = 3 };
-
-struct alignas(8) half_quad {
-  u16 part[4];
-};
 
 template <class T>
 __device__ __forceinline__ void read_halves(const u8* row, i64 column, i64 columns, bool is_wide,
@@ -57,13 +54,7 @@ template <class T>
 __device__ __forceinline__ void write_halves(u8* row, i64 column, i64 columns, bool is_wide,
                                              const float (&values)[4]) {
   T* to = reinterpret_cast<T*>(row) + column;
-  half_quad all;
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    T rounded;
-    from_float(values[e], rounded);
-    all.part[e] = rounded.bits;
-  }
+  const half_quad all = rounded_halves<T>(values);
   if (is_wide) {
     *reinterpret_cast<half_quad*>(to) = all;
   } else {
