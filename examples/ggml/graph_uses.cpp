@@ -24,12 +24,8 @@ constexpr int reach = 48;
 /// Whether a node's result is not rounded for products, or not before they are computed.
 [[nodiscard]] bool rounds_nothing(const ggml_cgraph* graph, int index) {
   const ggml_tensor* const node = graph->nodes[index];
+  if (ggml_op_is_empty(node->op)) return true;
   switch (node->op) {
-    case GGML_OP_NONE:
-    case GGML_OP_RESHAPE:
-    case GGML_OP_VIEW:
-    case GGML_OP_PERMUTE:
-    case GGML_OP_TRANSPOSE:
     case GGML_OP_ROPE:
     case GGML_OP_SET_ROWS:
     case GGML_OP_CPY:

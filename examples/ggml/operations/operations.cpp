@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "../operations.hpp"
 
+#include "ggml-impl.h"
+
 namespace switchyard_ggml {
 
 bool make_calls(calls& with, const ggml_tensor* node) {
+  if (ggml_op_is_empty(node->op)) return true;
   switch (node->op) {
-    case GGML_OP_NONE:
-    case GGML_OP_RESHAPE:
-    case GGML_OP_VIEW:
-    case GGML_OP_PERMUTE:
-    case GGML_OP_TRANSPOSE:
-      return true;
     case GGML_OP_MUL_MAT:
       return make_product(with, node);
     case GGML_OP_MUL_MAT_ID:
