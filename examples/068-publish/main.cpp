@@ -4,10 +4,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <switchyard/switchyard.hpp>
 

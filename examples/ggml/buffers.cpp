@@ -2,7 +2,6 @@
 // Buffers: memory of a device, reached through its driver.
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "ggml-impl.h"
 #include "library.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Buffers in pinned memory of the host: the CPU computes in them, and a GPU copies from and to them fast.
-#include <string>
 
 #include "ggml-impl.h"
 #include "library.hpp"

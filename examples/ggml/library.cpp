@@ -6,7 +6,6 @@
 #include <exception>
 #include <filesystem>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include <switchyard/catalog.hpp>

@@ -2,9 +2,7 @@
 // The dispatchers of a device, and whether they serve a call.
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>

@@ -3,10 +3,8 @@
 // fills up with pieces of prompts, so that a long prompt does not delay the others.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "batch.hpp"

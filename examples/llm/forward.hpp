@@ -7,8 +7,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/dispatcher.hpp>

@@ -2,9 +2,6 @@
 // Queries of an open file. gguf_parse.cpp reads it.
 #include "gguf.hpp"
 
-#include <bit>
-#include <cstring>
-
 #include "quote.hpp"
 
 namespace llm {

@@ -2,8 +2,6 @@
 // Reads and checks a GGUF file from its first byte to its last tensor.
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <utility>
 
 #include "gguf.hpp"
 #include "quote.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "model_config.hpp"
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>

@@ -7,7 +7,6 @@
 // token with the lower id counts as the larger.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <random>
 #include <span>

@@ -3,7 +3,6 @@
 // sizes of the step, so that captured calls find them again.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 
 #include <switchyard/tensor.hpp>

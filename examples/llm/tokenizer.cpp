@@ -2,7 +2,6 @@
 #include "tokenizer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "bpe.hpp"

@@ -6,7 +6,6 @@
 // itself.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

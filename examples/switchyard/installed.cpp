@@ -2,7 +2,6 @@
 #include "installed.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>

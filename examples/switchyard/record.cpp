@@ -7,11 +7,9 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/stat.h>
-#include <tuple>
 #include <utility>
 #include <vector>
 

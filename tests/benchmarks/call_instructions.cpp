@@ -8,7 +8,6 @@
 // program.
 #include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <string>

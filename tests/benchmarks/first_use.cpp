@@ -7,8 +7,6 @@
 // Prints, a line each: CPU time from the start of main to the end of the first call, and what the peak of
 // resident memory grew by meanwhile; the same after calls of TYPES types (100); CPU time of a reload after
 // the table changed, how far memory then peaked above what was live before it, and what is live after it.
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>

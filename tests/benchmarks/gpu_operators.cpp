@@ -7,14 +7,9 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <iostream>
-#include <map>
-#include <memory>
 #include <sstream>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <switchyard/base/text.hpp>

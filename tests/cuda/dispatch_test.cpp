@@ -2,7 +2,6 @@
 // Dispatchers on a Hopper GPU: captures, graphs, streams, threads, contexts, and what a first use costs.
 // TEST_KERNELS names the folder of the blobs made of kernels.cu.
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -14,7 +13,6 @@
 #include <iterator>
 #include <memory>
 #include <random>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Axes that files add: the same problem, served by one variant or another as its arguments are.
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <string>
 

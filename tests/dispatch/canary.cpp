@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // New tables for a share of the problems.
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What a catalog counts, and the file that Prometheus reads.
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>

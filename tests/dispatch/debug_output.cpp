@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What SWITCHYARD_DEBUG prints, and what explain() returns.
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <unistd.h>

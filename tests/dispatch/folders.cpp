@@ -2,7 +2,6 @@
 // Folders and files that cannot be read for a while, or are gone. A symbolic link to itself stands for what
 // cannot be read: unlike permissions it also stops root.
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/operators/attention_forward.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every kind of kernel parameter, grids and workspaces, through an operator of the test's own.
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

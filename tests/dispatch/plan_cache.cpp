@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <fstream>
 #include <memory>
-#include <string>
 #include <unistd.h>
-#include <vector>
 
 #include "allocation_counter.hpp"
 #include "catch.hpp"

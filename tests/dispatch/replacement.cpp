@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Files that change under a running catalog.
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "catch.hpp"

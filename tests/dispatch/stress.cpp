@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <string>
 
 #include "catch.hpp"
 #include "environment.hpp"

@@ -8,7 +8,6 @@
 #include <limits>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/parse.hpp>

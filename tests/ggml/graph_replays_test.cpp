@@ -2,10 +2,8 @@
 // When a graph runs plainly, is captured, and is replayed: over a driver that only keeps count.
 #include "examples/ggml/graph_replays.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include <switchyard/switchyard.hpp>

@@ -5,7 +5,6 @@
 // architecture it reports is CUDA's name for it ("sm_90a"): a name is data. As AMD's devices do, it gives
 // every kernel all of a block's shared memory without being asked. HIP_OVER_CUDA_DRIVER names another
 // libcuda.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -3,7 +3,6 @@
 // calls over all axes. SWITCHYARD_TEST_CALLS says how many.
 #include <cstdint>
 #include <cstdio>
-#include <string>
 #include <vector>
 
 #include <switchyard/operators/attention_decode.hpp>

@@ -14,7 +14,6 @@
 #include <memory>
 #include <new>
 #include <random>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>

@@ -9,7 +9,6 @@
 #include <matmul/weight_fragments_256.hpp>
 #include <matmul/weight_fragments_32.hpp>
 #include <random>
-#include <string>
 #include <vector>
 
 #include <switchyard/tune/reference/weights.hpp>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Kernels that the library cannot run: one whose description is of a later version, one that has no code.
-#include <cstdint>
 
 #include "export.hpp"
 

@@ -10,7 +10,6 @@
 #include <exception>
 #include <fstream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <switchyard/switchyard.hpp>

@@ -2,7 +2,6 @@
 // The engine on small models with random weights: logits against double precision, batching, caches, and
 // tables that are replaced while it generates.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

@@ -2,7 +2,6 @@
 // What a call that must throw says.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>

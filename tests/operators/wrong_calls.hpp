@@ -19,7 +19,6 @@
 #include <random>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>

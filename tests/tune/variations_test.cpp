@@ -3,8 +3,6 @@
 // them.
 #include <cstddef>
 #include <memory>
-#include <utility>
-#include <vector>
 
 #include <switchyard/switchyard.hpp>
 #include <switchyard/tune/measuring/forwarding_driver.hpp>

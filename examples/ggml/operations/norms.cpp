@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <cstddef>
-#include <cstdint>
 
 #include <switchyard/operators/layer_norm.hpp>
 #include <switchyard/operators/rms_norm.hpp>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // Finds unknown keys. The readers ignore them, so a misspelled key would go unnoticed.
-#include <map>
 #include <set>
 #include <string>
 #include <string_view>

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Finds variants that cannot be chosen, or that nothing chooses.
 #include <algorithm>
-#include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <switchyard/base/sha256.hpp>

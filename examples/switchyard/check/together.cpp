@@ -7,8 +7,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <switchyard/base/sha256.hpp>

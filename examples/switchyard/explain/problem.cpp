@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "publish/provenance.hpp"
 
 #include <array>
-#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <fcntl.h>

@@ -2,13 +2,7 @@
 // A group's plots: roofline, regret, and how many variants it takes.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <numeric>
-#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <switchyard/problem/problem.hpp>

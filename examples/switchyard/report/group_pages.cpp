@@ -4,13 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <numeric>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <switchyard/problem/problem.hpp>
 

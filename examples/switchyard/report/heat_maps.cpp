@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Winners over two axes of a group, in colours.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <numeric>
 #include <span>
 #include <string>

@@ -6,9 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <memory>
-#include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <switchyard/problem/problem.hpp>

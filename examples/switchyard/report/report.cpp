@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
 // switchyard report: writes tables as one HTML file with plots; the file needs no network.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
-#include <map>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>

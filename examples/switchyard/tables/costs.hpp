@@ -2,8 +2,6 @@
 // Lower bounds for the cost of a problem, from its axes: the roofline in `report`.
 #pragma once
 
-#include <span>
-
 #include <switchyard/operator.hpp>
 #include <switchyard/problem/problem.hpp>
 

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>

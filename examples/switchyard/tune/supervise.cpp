@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tune/supervise.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <string>

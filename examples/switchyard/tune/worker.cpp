@@ -22,7 +22,6 @@
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -2,7 +2,6 @@
 // An engine's or a plug-in's use of the library: each is compiled with headers of another version, and with
 // symbols that anyone may see. PART names its function.
 #include <cstdio>
-#include <string>
 
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>

@@ -4,9 +4,7 @@
 // for the same bits. Steered by the forward test's variables.
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "family.hpp"

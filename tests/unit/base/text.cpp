@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <array>
 #include <catch.hpp>
-#include <limits>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <atomic>
 #include <catch.hpp>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

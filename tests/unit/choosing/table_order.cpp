@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <catch.hpp>
-#include <string>
 
 #include <switchyard/choosing/table_order.hpp>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <catch.hpp>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>

@@ -7,7 +7,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <switchyard/expression/build_joint_program.hpp>

@@ -5,7 +5,6 @@
 #include <catch.hpp>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <set>

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <sys/stat.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
 #include <catch.hpp>
-#include <cstdint>
 #include <string>
 #include <vector>
 

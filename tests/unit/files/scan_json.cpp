@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
 #include <catch.hpp>
 #include <filesystem>
 #include <string>

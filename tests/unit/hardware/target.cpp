@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <catch.hpp>
-#include <string>
 #include <vector>
 
 #include <switchyard/hardware/target.hpp>

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
-#include <string>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <catch.hpp>
 #include <fcntl.h>
-#include <string>
 
 #include <switchyard/observing/record.hpp>
 

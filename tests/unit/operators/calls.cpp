@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Calls made from tensors: what they derive, and what they refuse at every call.
-#include <array>
 #include <catch.hpp>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <switchyard/error.hpp>
 #include <switchyard/operators/attention_backward.hpp>

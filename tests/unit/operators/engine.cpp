@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Calls of the operators around attention in an engine: what they derive from tensors, and what they refuse.
-#include <array>
 #include <catch.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include <switchyard/error.hpp>

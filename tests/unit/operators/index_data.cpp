@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What operators say of the numbers in cu_seqlens, seqused, block tables, positions and slots.
-#include <array>
 #include <catch.hpp>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // The addresses that a driver is given, parameter by parameter.
-#include <array>
 #include <catch.hpp>
 #include <cstddef>
 #include <cstdint>

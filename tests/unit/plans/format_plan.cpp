@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The debug output's line for a plan, in words and as JSON.
 #include <catch.hpp>
-#include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include <catch.hpp>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <switchyard/problem/added_axes.hpp>
 

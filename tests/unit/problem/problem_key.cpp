@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <random>
-#include <set>
 #include <string_view>
 #include <vector>
 

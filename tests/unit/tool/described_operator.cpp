@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <catch.hpp>
-#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>

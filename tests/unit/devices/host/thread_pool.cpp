@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <iterator>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include <cmath>
-#include <initializer_list>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operators/attention_forward.hpp>
