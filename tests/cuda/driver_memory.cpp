@@ -7,6 +7,7 @@
 #include <switchyard/devices/cuda/open.hpp>
 
 #include "catch.hpp"
+#include "copies_and_events.hpp"
 #include "driver_fixtures.hpp"
 #include "thrown.hpp"
 
@@ -51,25 +52,7 @@ TEST_CASE("memory") {
 TEST_CASE("copies and events") {
   const auto device = sy::cuda::open(0, fake_options());
   set_current(nullptr);
-  const int before = 41;
-  int after = 0;
-  CHECK(device->copy(&after, &before, sizeof after, nullptr) == 0);
-  CHECK(device->copy(nullptr, nullptr, 0, nullptr) == 0);
-  CHECK(device->synchronize(nullptr) == 0);
-  CHECK(after == before);
-  const auto first = device->create_event();
-  const auto second = device->create_event();
-  double microseconds = -1;
-  CHECK(device->record(first, nullptr) == 0);
-  CHECK(device->record(second, nullptr) == 0);
-  CHECK(device->elapsed(first, second, microseconds) == 0);
-  CHECK(microseconds == 1000);  // the fake's clock ticks once a record
-  CHECK(device->record(second, nullptr) == 0);
-  CHECK(device->elapsed(first, second, microseconds) == 0);
-  CHECK(microseconds == 2000);
-  device->destroy_event(first);
-  device->destroy_event(second);
-  device->destroy_event(nullptr);
+  test_copies_and_events(*device);
   CHECK(notes().events == 0);
 }
 

@@ -19,6 +19,7 @@
 
 #include "catch.hpp"
 #include "child_process.hpp"
+#include "cuda/copies_and_events.hpp"
 #include "cuda/fake_cuda.hpp"
 #include "environment.hpp"
 #include "thrown.hpp"
@@ -50,6 +51,11 @@ class setting {
 
  private:
   const char* name_;
+};
+
+/// The library over the fake CUDA driver.
+struct over_fake {
+  setting driver{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
 };
 
 /// The smallest whole ELF file: its header, of no sections.
@@ -136,8 +142,7 @@ TEST_CASE("AMD's own library opens, or says that there is no device") {
   }
 }
 
-TEST_CASE("properties are read as expressions know them") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "properties are read as expressions know them") {
   const auto how = renamed();
   const auto device = sy::hip::open(0, how);
   const auto& properties = device->properties();
@@ -157,8 +162,7 @@ TEST_CASE("properties are read as expressions know them") {
   CHECK(sy::hip::open(1, how)->properties().arch == "sm_80");
 }
 
-TEST_CASE("loading, launching and memory") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "loading, launching and memory") {
   const auto device = sy::hip::open(0, renamed());
   const auto second = sy::hip::open(1, renamed());
   auto* const module = device->load(image(), "blob.hsaco");
@@ -198,8 +202,7 @@ TEST_CASE("loading, launching and memory") {
   CHECK(contains(broken.what(), "empty.hsaco"));
 }
 
-TEST_CASE("a child of fork() is refused its parent's devices") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "a child of fork() is refused its parent's devices") {
   const auto how = renamed();
   auto device = sy::hip::open(0, how);
   auto* const module = device->load(image(), "blob.hsaco");
@@ -222,28 +225,9 @@ TEST_CASE("a child of fork() is refused its parent's devices") {
   device->unload(module);
 }
 
-TEST_CASE("copies and events") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "copies and events") {
   const auto device = sy::hip::open(0, renamed());
-  const int before = 41;
-  int after = 0;
-  CHECK(device->copy(&after, &before, sizeof after, nullptr) == 0);
-  CHECK(device->copy(nullptr, nullptr, 0, nullptr) == 0);
-  CHECK(device->synchronize(nullptr) == 0);
-  CHECK(after == before);
-  const auto first = device->create_event();
-  const auto second = device->create_event();
-  double microseconds = -1;
-  CHECK(device->record(first, nullptr) == 0);
-  CHECK(device->record(second, nullptr) == 0);
-  CHECK(device->elapsed(first, second, microseconds) == 0);
-  CHECK(microseconds == 1000);  // the fake's clock ticks once a record
-  CHECK(device->record(second, nullptr) == 0);
-  CHECK(device->elapsed(first, second, microseconds) == 0);
-  CHECK(microseconds == 2000);
-  device->destroy_event(first);
-  device->destroy_event(second);
-  device->destroy_event(nullptr);
+  test_copies_and_events(*device);
 }
 
 TEST_CASE("a code object's kernels are known by their notes") {
@@ -283,8 +267,8 @@ TEST_CASE("a code object's kernels are known by their notes") {
   device->unload(module);
 }
 
-TEST_CASE("another device is made current for a call, and the thread's own is current again behind it") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(
+    over_fake, "another device is made current for a call, and the thread's own is current again behind it") {
   const auto table = entry_points();
   const counted_calls counted{*table};
   sy::hip::driver first{table, 0};
@@ -306,8 +290,7 @@ TEST_CASE("another device is made current for a call, and the thread's own is cu
   CHECK(table->set_device(0) == 0);
 }
 
-TEST_CASE("nothing is done on a device that cannot be made current") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "nothing is done on a device that cannot be made current") {
   sy::hip::driver sound{entry_points(), 1};
   auto* const module = sound.load(image(), "blob.hsaco");
   auto* const kernel = sound.find(module, "kernel");
@@ -357,8 +340,7 @@ TEST_CASE("nothing is done on a device that cannot be made current") {
   sound.unload(module);
 }
 
-TEST_CASE("a launch is refused beforehand where the device could never run it") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "a launch is refused beforehand where the device could never run it") {
   const auto table = entry_points();
   sy::hip::driver device{table, 0};
   auto* const module = device.load(image(), "blob.hsaco");
@@ -399,8 +381,7 @@ TEST_CASE("a launch is refused beforehand where the device could never run it") 
   other.unload(blob);
 }
 
-TEST_CASE("the engine does not find errors that the library left behind") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "the engine does not find errors that the library left behind") {
   const auto table = entry_points();
   const counted_calls counted{*table};
   sy::hip::driver device{table, 0};
@@ -432,8 +413,7 @@ TEST_CASE("the engine does not find errors that the library left behind") {
   device.unload(module);
 }
 
-TEST_CASE("the thread's capture mode is again what it was behind a load") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "the thread's capture mode is again what it was behind a load") {
   const auto table = entry_points();
   sy::hip::driver device{table, 0};
   int mode = 1;
@@ -451,8 +431,7 @@ TEST_CASE("the thread's capture mode is again what it was behind a load") {
   device.unload(device.load(image(), "blob.hsaco"));
 }
 
-TEST_CASE("a stream captures where the library says so, or refuses to say") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "a stream captures where the library says so, or refuses to say") {
   const auto table = entry_points();
   const counted_calls counted{*table};
   static int code = 0;
@@ -477,8 +456,7 @@ TEST_CASE("a stream captures where the library says so, or refuses to say") {
   for (const int answer : {899, 908, 1}) CHECK_FALSE(answers(answer, 1));
 }
 
-TEST_CASE("times and memory that the library cannot give are refused") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "times and memory that the library cannot give are refused") {
   const auto table = entry_points();
   sy::hip::driver device{table, 0};
   auto* const event = device.create_event();
@@ -521,8 +499,8 @@ TEST_CASE("times and memory that the library cannot give are refused") {
   CHECK(device.fill(nullptr, 1, 0, nullptr) == 0);
 }
 
-TEST_CASE("a stream's device is asked for as the library has it, and unknown where it has nothing") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake,
+                 "a stream's device is asked for as the library has it, and unknown where it has nothing") {
   const auto table = entry_points();
   const sy::hip::driver first{table, 0};
   const sy::hip::driver second{table, 1};
@@ -541,8 +519,7 @@ TEST_CASE("a stream's device is asked for as the library has it, and unknown whe
   CHECK(first.owns(stream.get()));
 }
 
-TEST_CASE("an architecture is read as libraries before ROCm 6 tell it, too") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "an architecture is read as libraries before ROCm 6 tell it, too") {
   const auto table = entry_points();
   table->get_device_properties = [](void* properties, int) {
     std::memcpy(static_cast<std::byte*>(properties) + sy::hip::property_layout::architecture_before_6,
@@ -558,8 +535,7 @@ TEST_CASE("an architecture is read as libraries before ROCm 6 tell it, too") {
   CHECK(contains(refused.what(), "HIP device 0 (Fake A, ROCm 6.0) reports no architecture"));
 }
 
-TEST_CASE("results are told by name and text as far as the library has them") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "results are told by name and text as far as the library has them") {
   const auto table = entry_points();
   CHECK(sy::hip::describe(*table, 7) == "CUDA_ERROR_OF_SOME_KIND (7): as the fake has it");
   table->get_error_string = [](int) -> const char* { return "CUDA_ERROR_OF_SOME_KIND"; };
@@ -574,8 +550,7 @@ TEST_CASE("results are told by name and text as far as the library has them") {
   CHECK(sy::hip::version_text(60000000) == "6.0");
 }
 
-TEST_CASE("streams are told apart by their devices, at each call") {
-  const setting over{"HIP_OVER_CUDA_DRIVER", required_variable("FAKE_CUDA_LIBRARY").c_str()};
+TEST_CASE_METHOD(over_fake, "streams are told apart by their devices, at each call") {
   const auto how = renamed();
   sy::hip::router streams{how};
   CHECK_FALSE(streams.refuses_foreign_streams());
