@@ -33,10 +33,7 @@ std::vector<std::int64_t> list(std::span<const std::int64_t> of) {
   return {of.begin(), of.end()};
 }
 
-}  // namespace tensors
-
 TEST_CASE("a tensor is dense unless strides are given") {
-  using tensors::list;
   std::array<float, 24> memory{};
   const tensor dense{memory.data(), dtype::f32, {2, 3, 4}};
   CHECK(dense.data() == memory.data());
@@ -79,7 +76,6 @@ TEST_CASE("host memory makes tensors of its element type") {
 }
 
 TEST_CASE("a DLPack tensor is viewed without a copy") {
-  using namespace tensors;
   std::array<std::uint16_t, 64> memory{};
   std::array<std::int64_t, 6> shape{2, 3, 4, 1, 1, 1};
   std::array<std::int64_t, 3> strides{32, 4, 1};
@@ -127,3 +123,5 @@ TEST_CASE("extents known only at run time make tensors too") {
   CHECK(const_tensor::from_spans(memory.data(), dtype::f32, extents, strides).stride(1) == 2);
   CHECK(const_tensor::from_spans(memory.data(), dtype::f32, {}).count() == 1);
 }
+
+}  // namespace tensors

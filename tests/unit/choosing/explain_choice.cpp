@@ -56,10 +56,7 @@ std::shared_ptr<const selector> selector_of(const selector_sources& sources) {
   return out;
 }
 
-}  // namespace explained
-
 TEST_CASE("an explanation names manifest, config, launches, table, row and every candidate") {
-  using namespace explained;
   variant split = named_variant("split");
   split.config = {{"block_m", 64}, {"stages", 3}};
   split.workspace = {{"partial", {}}, {"flags", {}}};
@@ -120,7 +117,6 @@ TEST_CASE("an explanation names manifest, config, launches, table, row and every
 }
 
 TEST_CASE("pins and forcing are explained by their reason and their variable") {
-  using namespace explained;
   auto measured = empty_table({"a", "b"});
   add_row(measured->groups[0], 8, 8, {1, 2});
   measured->pins = {{"a", "other", {}, {{5, 99, 99}}}, {"b", "by hand", {}, {}}};
@@ -141,7 +137,6 @@ TEST_CASE("pins and forcing are explained by their reason and their variable") {
 }
 
 TEST_CASE("a growth within half a per cent is not worth words") {
-  using namespace explained;
   explanation why;
   why.chosen.why = reason::interpolated;
   for (const auto& [growth, is_said] : std::vector<std::pair<float, bool>>{
@@ -153,7 +148,6 @@ TEST_CASE("a growth within half a per cent is not worth words") {
 }
 
 TEST_CASE("each rule that keeps a candidate from serving is named, the first one that does") {
-  using namespace explained;
   variant typed = named_variant("typed", {{0, 1}, {2, 1}});
   variant conditional = named_variant("conditional");
   conditional.conditions = {parsed_condition("columns >= 0"), parsed_condition("8 / rows > 1"),
@@ -201,7 +195,6 @@ TEST_CASE("each rule that keeps a candidate from serving is named, the first one
 }
 
 TEST_CASE("where nothing serves, the three that come nearest are named in the manifest's order") {
-  using namespace explained;
   std::vector<variant> variants{named_variant("two", {{0, 2}, {2, 1}})};
   for (const char* id : {"one", "uno", "une", "eins"}) variants.push_back(named_variant(id, {{0, 2}}));
   const auto rules = selector_of(sources_with(variants));
@@ -224,7 +217,6 @@ TEST_CASE("where nothing serves, the three that come nearest are named in the ma
 }
 
 TEST_CASE("what is forced in vain, and kernels that are missing, are explained") {
-  using namespace explained;
   selector_sources sources = sources_with({named_variant("small", {{0, 1}}), named_variant("medium")});
   sources.force = "smal";
   CHECK_THAT(
@@ -251,7 +243,6 @@ TEST_CASE("what is forced in vain, and kernels that are missing, are explained")
 }
 
 TEST_CASE("a sentence is one line, and only what is known stands in it") {
-  using namespace explained;
   explanation why;
   why.operator_name = "scale";
   why.device = "a\nb";
@@ -266,3 +257,5 @@ TEST_CASE("a sentence is one line, and only what is known stands in it") {
   why.variant.clear();
   CHECK(to_string(why).find('\n') == std::string::npos);
 }
+
+}  // namespace explained

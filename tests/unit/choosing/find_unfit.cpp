@@ -64,10 +64,7 @@ std::string why(const std::string& of_launch, std::int64_t rows, const std::stri
   return detail::find_unfit(*rules, *rules->candidates[0].variant, sample::problem({{"rows", rows}}));
 }
 
-}  // namespace unfit
-
 TEST_CASE("what cannot be computed is named with its expression") {
-  using namespace unfit;
   struct sample {
     const char* of_launch;
     const char* of_variant;
@@ -107,7 +104,6 @@ TEST_CASE("what cannot be computed is named with its expression") {
 }
 
 TEST_CASE("what fits gives no reason, nor does an empty grid of blocks that no device has") {
-  using namespace unfit;
   CHECK(why("", 4).empty());
   CHECK(why(R"x("grid": ["rows / (rows - 4)"])x", 5).empty());
   CHECK(why(R"x("grid": [2147483647, 65535, "rows"])x", 65535).empty());
@@ -116,7 +112,6 @@ TEST_CASE("what fits gives no reason, nor does an empty grid of blocks that no d
 }
 
 TEST_CASE("a workspace that is more than the device's memory is named with both") {
-  using namespace unfit;
   selector_sources sources{&sample::description(),
                            card(),
                            {manifest_of({entry("v", "", R"x("workspace": {"a": "rows", "b": 1})x")})},
@@ -134,7 +129,6 @@ TEST_CASE("a workspace that is more than the device's memory is named with both"
 }
 
 TEST_CASE("the choice that a call comes to passes over what cannot be computed, and says why") {
-  using namespace unfit;
   auto measured = empty_table({"fast", "slow", "last"});
   add_row(measured->groups[0], 4, 64, {1, 2, 3});
   const auto rules = rules_of({entry("fast", R"x("grid": ["8 / (rows - 4)"])x"),
@@ -167,7 +161,6 @@ TEST_CASE("the choice that a call comes to passes over what cannot be computed, 
 }
 
 TEST_CASE("shared memory without a value is not called too much") {
-  using namespace unfit;
   selector_sources sources{&sample::description(),
                            card(),
                            {manifest_of({entry("v", R"x("shared_bytes": "64 / (rows - 4)")x")})},
@@ -183,7 +176,6 @@ TEST_CASE("shared memory without a value is not called too much") {
 }
 
 TEST_CASE("rows are not stale where no blob is there that could have changed") {
-  using namespace unfit;
   auto measured = empty_table({"a"});
   add_row(measured->groups[0], 4, 64, {1});
   measured->groups[0].blobs[0] = std::string(16, 'a');
@@ -201,7 +193,6 @@ TEST_CASE("rows are not stale where no blob is there that could have changed") {
 }
 
 TEST_CASE("rows of variants that are not installed say so") {
-  using namespace unfit;
   auto measured = empty_table({"gone"});
   add_row(measured->groups[0], 4, 64, {1});
   const auto rules = rules_of({entry("here")}, {measured});
@@ -209,3 +200,5 @@ TEST_CASE("rows of variants that are not installed say so") {
   CHECK_THAT(explain(*rules, problem, rules->select(problem)).note,
              has_text("no variant in the rows of group 0 of table.json is installed for this device"));
 }
+
+}  // namespace unfit

@@ -251,10 +251,7 @@ scene random_scene(std::mt19937& random) {
   return out;
 }
 
-}  // namespace predictions
-
 TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and variants out of use") {
-  using namespace predictions;
   std::mt19937 random{switchyard::test::seed_or(21)};
   std::array<int, 8> reasons{};
   int growing = 0;
@@ -336,7 +333,6 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
 }
 
 TEST_CASE("six times of a row count, of those that may serve, and sixty-four are read") {
-  using namespace predictions;
   scene all;
   all.rows.push_back({64, 64, {}});
   constexpr std::uint32_t count = 70;
@@ -370,7 +366,6 @@ TEST_CASE("six times of a row count, of those that may serve, and sixty-four are
 }
 
 TEST_CASE("a prediction weighs at most sixty-four variants, the first that its rows name") {
-  using namespace predictions;
   scene all;
   all.neighbours = 32;
   all.of_rows = {axis_metric::linear, 1};
@@ -396,7 +391,6 @@ TEST_CASE("a prediction weighs at most sixty-four variants, the first that its r
 }
 
 TEST_CASE("a distance that equals the envelope is within it, and of equal scores the first one wins") {
-  using namespace predictions;
   scene all;
   all.costs.assign(3, "");
   all.usable.assign(3, true);
@@ -411,7 +405,6 @@ TEST_CASE("a distance that equals the envelope is within it, and of equal scores
 }
 
 TEST_CASE("of more equally near rows than count, the first of the file decide") {
-  using namespace predictions;
   scene all;
   all.costs.assign(3, "");
   all.usable.assign(3, true);
@@ -492,7 +485,6 @@ TEST_CASE("a linear axis ends far out, on either side, and a logarithmic one beg
 }
 
 TEST_CASE("a row of another value on an exact axis never counts, however near it is otherwise") {
-  using namespace predictions;
   scene all;
   all.costs.assign(2, "");
   all.usable.assign(2, true);
@@ -511,3 +503,5 @@ TEST_CASE("a row of another value on an exact axis never counts, however near it
   CHECK(made.rules->select(sample::problem({{"rows", 64}, {"columns", 64}}), made.unusable).why ==
         reason::heuristic);
 }
+
+}  // namespace predictions

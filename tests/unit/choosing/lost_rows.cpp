@@ -53,10 +53,7 @@ std::vector<std::string> lost_of(const explanation& why) {
   return out;
 }
 
-}  // namespace losing
-
 TEST_CASE("the newest of several rows of the same sizes decides, and the others are named in their order") {
-  using namespace losing;
   const auto rules =
       built({}, {table_of("r/undated.json", "", 8, 1), table_of("r/old.json", "2026-11-20", 8, 2),
                  table_of("r/new.json", "2026-11-22", 8, 3), table_of("s/new.json", "2026-11-22", 8, 4),
@@ -79,7 +76,6 @@ TEST_CASE("the newest of several rows of the same sizes decides, and the others 
 }
 
 TEST_CASE("an overlay comes before tables and later overlays, whatever their dates are") {
-  using namespace losing;
   const auto rules = built({table_of("first.json", "", 8, 1), table_of("second.json", "2026-11-24", 8, 2)},
                            {table_of("t.json", "2026-11-25", 8, 3), table_of("u.json", "", 8, 3)});
   CHECK(rules->overlay_count == 2);
@@ -91,7 +87,6 @@ TEST_CASE("an overlay comes before tables and later overlays, whatever their dat
 }
 
 TEST_CASE("a row that a file has twice is named too") {
-  using namespace losing;
   const auto twice = table_of("t.json", "2026-11-25", 8, 1);
   twice->groups.push_back(twice->groups[0]);
   twice->groups[1].source_group = 3;
@@ -100,7 +95,6 @@ TEST_CASE("a row that a file has twice is named too") {
 }
 
 TEST_CASE("rows of other types, other devices and variants that are not installed lose nothing") {
-  using namespace losing;
   const auto of_type = table_of("type.json", "2026-11-20", 8, 1);
   of_type->groups[0].type = {{1, 1}};
   const auto sister = table_of("sister.json", "2026-11-20", 8, 1);
@@ -121,7 +115,6 @@ TEST_CASE("rows of other types, other devices and variants that are not installe
 }
 
 TEST_CASE("of two tables for another device at the same distance the newer one is asked first") {
-  using namespace losing;
   const auto of_sister = [](const char* path, const char* date, float time) {
     auto out = table_of(path, date, 8, time);
     out->device.name = "Card 90 B";
@@ -134,3 +127,5 @@ TEST_CASE("of two tables for another device at the same distance the newer one i
   CHECK(why.table == "c.json");
   CHECK(why.lost.empty());
 }
+
+}  // namespace losing

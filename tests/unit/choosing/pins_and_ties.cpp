@@ -27,10 +27,7 @@ selector_sources sources_of(const std::vector<std::string>& ids, const std::shar
 
 const std::vector<std::int64_t> here = sample::problem({{"rows", 8}, {"columns", 8}});
 
-}  // namespace pins_and_ties
-
 TEST_CASE("a pin whose variant is out of use gives way to the next pin, and then to the rows") {
-  using namespace pins_and_ties;
   const auto rows = sample_tables::empty_table({"a", "b", "c"});
   sample_tables::add_row(rows->groups[0], 8, 8, {3, 2, 1});
   rows->pins = {{"a", "first", {}, {}}, {"b", "second", {}, {}}};
@@ -53,7 +50,6 @@ TEST_CASE("a pin whose variant is out of use gives way to the next pin, and then
 }
 
 TEST_CASE("a pin holds at both ends of its ranges and not beyond them") {
-  using namespace pins_and_ties;
   const auto rows = sample_tables::empty_table({"a", "b"});
   sample_tables::add_row(rows->groups[0], 8, 8, {2, 1});
   rows->pins = {{"a", "", {}, {{5, 4, 16}, {6, 8, 8}}}};
@@ -71,7 +67,6 @@ TEST_CASE("a pin holds at both ends of its ranges and not beyond them") {
 }
 
 TEST_CASE("of variants with one score the one that the nearest row names first is chosen") {
-  using namespace pins_and_ties;
   const auto rows = sample_tables::empty_table({"a", "b", "c"});
   sample_tables::add_times(rows->groups[0], 4, 8, {{1, 5}, {0, 5}, {2, 9}});
   sample_tables::add_times(rows->groups[0], 16, 8, {{1, 5}, {0, 5}, {2, 9}});
@@ -84,3 +79,5 @@ TEST_CASE("of variants with one score the one that the nearest row names first i
   unusable[1] = true;
   CHECK(rules->select(here, unusable).variant == 0);
 }
+
+}  // namespace pins_and_ties

@@ -18,10 +18,7 @@ std::string sum_of(const std::string& term, int count) {
   return out;
 }
 
-}  // namespace expression_depth
-
 TEST_CASE("parts that a constant condition rules out leave no depth behind") {
-  using expression_depth::sum_of;
   CHECK(value(sum_of("(1 ? a : b)", 100)) == 300);
   CHECK(value(sum_of("(0 ? a : b)", 100)) == 500);
   CHECK(value(sum_of("(0 && b)", 100)) == 0);
@@ -31,7 +28,6 @@ TEST_CASE("parts that a constant condition rules out leave no depth behind") {
 }
 
 TEST_CASE("parts that the call decides leave no depth behind") {
-  using expression_depth::sum_of;
   CHECK(value(sum_of("(a ? b : a)", 60)) == 300);
   CHECK(value(sum_of("(a && b)", 60)) == 60);
   CHECK(value(sum_of("(a || b)", 60)) == 60);
@@ -62,3 +58,5 @@ TEST_CASE("an expression may have as many instructions as it says and no more") 
   CHECK(refusal(length(500)).empty());
   CHECK_THAT(refusal(length(600)), has_text("is too long"));
 }
+
+}  // namespace expression_depth

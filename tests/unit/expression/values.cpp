@@ -35,10 +35,7 @@ double real_of(Value value, value_kind kind) {
   return detail::load_real(memory.data(), kind);
 }
 
-}  // namespace expression_values
-
 TEST_CASE("real arguments become integers towards zero, and 0 where they do not fit") {
-  using expression_values::integer_of;
   CHECK(integer_of(2.9F, value_kind::f32) == 2);
   CHECK(integer_of(-2.9F, value_kind::f32) == -2);
   CHECK(integer_of(9.1e18F, value_kind::f32) == static_cast<std::int64_t>(9.1e18F));
@@ -57,7 +54,6 @@ TEST_CASE("real arguments become integers towards zero, and 0 where they do not 
 }
 
 TEST_CASE("arguments of every kind become reals") {
-  using expression_values::real_of;
   CHECK(real_of(0.5F, value_kind::f32) == 0.5);
   CHECK(real_of(1e300, value_kind::f64) == 1e300);
   CHECK(real_of(std::int8_t{-3}, value_kind::i8) == -3);
@@ -155,3 +151,5 @@ TEST_CASE("what an expression reads is known without evaluating it") {
   CHECK(expression{}.is_constant());
   CHECK_FALSE(expression::parse("a", names()).is_constant());
 }
+
+}  // namespace expression_values

@@ -52,10 +52,7 @@ struct library {
 
 using texts = std::vector<std::string>;
 
-}  // namespace knowing
-
 TEST_CASE("files are read when they are new or changed, and served in search order") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "one");
   const std::string b = folder.write("b", "two");
@@ -82,7 +79,6 @@ TEST_CASE("files are read when they are new or changed, and served in search ord
 }
 
 TEST_CASE("a version that is refused leaves the one before in use, and is refused once") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "one");
   const std::string b = folder.write("b", "bad");
@@ -108,7 +104,6 @@ TEST_CASE("a version that is refused leaves the one before in use, and is refuse
 }
 
 TEST_CASE("what becomes of a file of another operator is that operator's to say") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "none");
   library all;
@@ -125,7 +120,6 @@ TEST_CASE("what becomes of a file of another operator is that operator's to say"
 }
 
 TEST_CASE("a file that cannot be read now is read by the next reload, and said once") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "later");
   library all;
@@ -147,7 +141,6 @@ TEST_CASE("a file that cannot be read now is read by the next reload, and said o
 }
 
 TEST_CASE("a file behind an obstacle stays in use and in its place, until it is known to be gone") {
-  using namespace knowing;
   const temporary_folder folder;
   std::filesystem::create_directory(folder / "in");
   const std::string a = folder.write("a", "one");
@@ -176,7 +169,6 @@ TEST_CASE("a file behind an obstacle stays in use and in its place, until it is 
 }
 
 TEST_CASE("a file that is named and goes is forgotten, and one that was never there is asked for once") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "one");
   const std::string gone = folder / "gone";
@@ -195,7 +187,6 @@ TEST_CASE("a file that is named and goes is forgotten, and one that was never th
 }
 
 TEST_CASE("a link in a knot is an obstacle, and a file under a file is gone") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "one");
   library all;
@@ -218,7 +209,6 @@ TEST_CASE("a link in a knot is an obstacle, and a file under a file is gone") {
 }
 
 TEST_CASE("versions of a file differ by size, by inode and by time") {
-  using namespace knowing;
   const temporary_folder folder;
   const std::string a = folder.write("a", "one");
   const file_signature first{a};
@@ -236,3 +226,5 @@ TEST_CASE("versions of a file differ by size, by inode and by time") {
   folder.write("a", "longer");
   CHECK_FALSE(file_signature{a} == first);
 }
+
+}  // namespace knowing

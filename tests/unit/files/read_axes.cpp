@@ -27,10 +27,7 @@ std::string value_of_axis(const char* axis, const std::string& json) {
   }
 }
 
-}  // namespace reading_axes
-
 TEST_CASE("an axis takes its names, its numbers and, where it is one, true and false") {
-  using namespace reading_axes;
   CHECK(value_of_axis("masked", "true") == "1");
   CHECK(value_of_axis("masked", "false") == "0");
   CHECK(value_of_axis("masked", "\"true\"") == "1");
@@ -55,7 +52,6 @@ TEST_CASE("an axis takes its names, its numbers and, where it is one, true and f
 }
 
 TEST_CASE("an axis of two names that are not false and true takes no boolean") {
-  using namespace reading_axes;
   static constexpr std::string_view names[] = {"off", "on"};
   axis_description axis = sample::description().axes[find_axis(sample::description(), "masked")];
   axis.value_names = names;
@@ -66,7 +62,6 @@ TEST_CASE("an axis of two names that are not false and true takes no boolean") {
 }
 
 TEST_CASE("a type is sorted by axis, whatever order it is written in") {
-  using namespace reading_axes;
   // JSON's reader sorts members by name; axes are numbered otherwise.
   const auto type_of = [](const std::string& text) {
     const nlohmann::json document = nlohmann::json::parse(text);
@@ -83,3 +78,5 @@ TEST_CASE("a type is sorted by axis, whatever order it is written in") {
   CHECK_THROWS_AS(type_of(R"({"type": {"rows": 1}})"), file_error);
   CHECK_THROWS_AS(type_of(R"({"type": []})"), file_error);
 }
+
+}  // namespace reading_axes

@@ -34,8 +34,6 @@ reading date_of(const std::string& measured) {
   return out;
 }
 
-}  // namespace dates
-
 TEST_CASE("a date is a day of the calendar, written as in 2026-11-22") {
   for (const char* good : {"2026-11-22", "2024-02-29", "2000-02-29", "0001-01-01", "9999-12-31"}) {
     INFO(good);
@@ -72,7 +70,6 @@ TEST_CASE("a date is a day of the calendar, written as in 2026-11-22") {
 }
 
 TEST_CASE("a table is as new as the newest of the runs that it states") {
-  using namespace dates;
   CHECK(date_of("").date.empty());
   CHECK(date_of(R"("measured": {"rows": 4})").date.empty());
   CHECK(date_of(R"("measured": {"date": "2026-11-22"})").date == "2026-11-22");
@@ -85,7 +82,6 @@ TEST_CASE("a table is as new as the newest of the runs that it states") {
 }
 
 TEST_CASE("a date that is none is warned of by its place, and counts as none") {
-  using namespace dates;
   const reading word = date_of(R"("measured": {"date": "last week"})");
   CHECK(word.date.empty());
   CHECK(word.warned ==
@@ -105,7 +101,6 @@ TEST_CASE("a date that is none is warned of by its place, and counts as none") {
 }
 
 TEST_CASE("where `measured` is a text or a list, as nothing writes it, there is no date and no warning") {
-  using namespace dates;
   for (const char* date :
        {R"("measured": "2026-11-22")", R"("measured": ["2026-11-22"])", R"("measured": null)",
         R"("measured": {"before": "2026-11-22"})", R"("measured": {"before": {}})"}) {
@@ -118,7 +113,6 @@ TEST_CASE("where `measured` is a text or a list, as nothing writes it, there is 
 
 TEST_CASE(
     "a table has its date whether it is parsed at once or by and by, and a bad one costs nothing else") {
-  using namespace dates;
   const std::string head = R"({"schema": "switchyard.table/1", "operator": "scale", "measured": )";
   const std::string rest =
       R"(, "groups": [{"axes": ["rows"], "rows": [{"at": [8], "times_us": {"a": 1}}]}]})";
@@ -144,3 +138,5 @@ TEST_CASE(
     CHECK(again.messages.empty());
   }
 }
+
+}  // namespace dates

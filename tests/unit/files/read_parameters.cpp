@@ -42,10 +42,7 @@ std::string map_text(const std::string& extents, const std::string& strides, con
          (strides.empty() ? "" : R"(, "strides": )" + strides) + R"(, "box": )" + box + extra + "}}";
 }
 
-}  // namespace reading_parameters
-
 TEST_CASE("a parameter that is a name is a workspace before an argument, with its index and size") {
-  using namespace reading_parameters;
   const parameter second = parameter_read(R"("flags")");
   // 'flags' is an argument of one byte as well.
   CHECK(second.from == parameter::source::workspace);
@@ -68,7 +65,6 @@ TEST_CASE("a parameter that is a name is a workspace before an argument, with it
 }
 
 TEST_CASE("the text of a parameter is shown whole up to eighty characters") {
-  using namespace reading_parameters;
   const auto shown = [](std::size_t length) {
     return parameter_read(R"({"i32":")" + std::string(length - 10, '1') + R"("})").text;
   };
@@ -85,7 +81,6 @@ TEST_CASE("the text of a parameter is shown whole up to eighty characters") {
 }
 
 TEST_CASE("zero bytes are one to 4096, aligned by their number") {
-  using namespace reading_parameters;
   const auto null = [](int bytes) { return R"({"null": )" + std::to_string(bytes) + "}"; };
   CHECK(parameter_read(null(1)).bytes == 1);
   CHECK(parameter_read(null(1)).from == parameter::source::zeros);
@@ -101,7 +96,6 @@ TEST_CASE("zero bytes are one to 4096, aligned by their number") {
 }
 
 TEST_CASE("a struct has up to 256 members, nests four deep and may be as large as a kernel's parameters") {
-  using namespace reading_parameters;
   CHECK(parameter_read(struct_text(256, R"({"i8": 1})")).bytes == 256);
   CHECK_THAT(refusal_of_parameter(struct_text(257, R"({"i8": 1})")),
              has_text("/struct: the struct is too large"));
@@ -127,7 +121,6 @@ TEST_CASE("a struct has up to 256 members, nests four deep and may be as large a
 }
 
 TEST_CASE("a struct's alignment is a power of two up to 64") {
-  using namespace reading_parameters;
   const auto aligned = [](int align) {
     return struct_text(1, R"({"i8": 1})", R"(, "align": )" + std::to_string(align));
   };
@@ -140,7 +133,6 @@ TEST_CASE("a struct's alignment is a power of two up to 64") {
 }
 
 TEST_CASE("a tensor map has one to five extents, a stride fewer, and a box of as many") {
-  using namespace reading_parameters;
   const tensor_map_recipe line = parameter_read(map_text("[\"columns\"]", "", "[64]")).map.at(0);
   CHECK(line.extents.size() == 1);
   CHECK(line.stride_bytes.empty());
@@ -193,3 +185,5 @@ TEST_CASE("a tensor map has one to five extents, a stride fewer, and a box of as
     CHECK(typed.element_type == i);
   }
 }
+
+}  // namespace reading_parameters

@@ -46,10 +46,7 @@ std::string plain(std::uint32_t code) {
   return nlohmann::json::parse("\"" + escaped(code, false) + "\"").get<std::string>();
 }
 
-}  // namespace json_scanning
-
 TEST_CASE("a key that is spelt with an escape is the one that it means, at every length of UTF-8") {
-  using namespace json_scanning;
   std::mt19937 random{switchyard::test::seed_or(31)};
   std::vector<std::uint32_t> codes{0x20,    0x30,    0x41,    0x7e,     0x7f,    0x80,    0xbf,
                                    0xc0,    0xe9,    0x7ff,   0x800,    0xfff,   0x1000,  0xd7ff,
@@ -78,7 +75,6 @@ TEST_CASE("a key that is spelt with an escape is the one that it means, at every
 }
 
 TEST_CASE("short escapes mean their characters, and none means another's") {
-  using namespace json_scanning;
   const std::string letters = "\"\\/bfnrt";
   const std::vector<std::uint32_t> meant{0x22, 0x5c, 0x2f, 0x08, 0x0c, 0x0a, 0x0d, 0x09};
   for (std::size_t i = 0; i < letters.size(); ++i) {
@@ -94,7 +90,6 @@ TEST_CASE("short escapes mean their characters, and none means another's") {
 }
 
 TEST_CASE("half a character stays as it is spelt") {
-  using namespace json_scanning;
   CHECK(repeated_in(R"({"\ud800": 1, "\ud800": 2})") == R"(/\ud800)");
   CHECK(repeated_in(R"({"\udc00": 1, "\udc00": 2})") == R"(/\udc00)");
   CHECK(repeated_in(R"({"\udfff": 1, "\udfff": 2})") == R"(/\udfff)");
@@ -113,7 +108,6 @@ TEST_CASE("half a character stays as it is spelt") {
 }
 
 TEST_CASE("keys that stand twice are found among few and among many, in each object by itself") {
-  using namespace json_scanning;
   for (std::size_t count = 1; count <= 40; ++count) {
     std::string members;
     for (std::size_t i = 0; i < count; ++i)
@@ -135,7 +129,6 @@ TEST_CASE("keys that stand twice are found among few and among many, in each obj
 }
 
 TEST_CASE("the first key that stands twice is named, with its place") {
-  using namespace json_scanning;
   CHECK(repeated_in(R"([1, [2, 3], {"a": [{}, {"b": 1, "c": {}, "b": 2, "c": 1}], "a": 1}])") == "/2/a/1/b");
   CHECK(repeated_in(R"({"~": {"/": 1, "/": 2}})") == "/~0/~1");
   CHECK(repeated_in(R"({"a": {"": 1, "": 2}})") == "/a/");
@@ -150,7 +143,6 @@ TEST_CASE("the first key that stands twice is named, with its place") {
 }
 
 TEST_CASE("the depth is that of the deepest bracket, and what lies deeper than is read does not confuse it") {
-  using namespace json_scanning;
   std::mt19937 random{switchyard::test::seed_or(32)};
   for (int round = 0; round < 200; ++round) {
     std::string text;
@@ -195,7 +187,6 @@ TEST_CASE("the depth is that of the deepest bracket, and what lies deeper than i
 }
 
 TEST_CASE("the first zero byte is found inside strings and outside, but not behind a backslash") {
-  using namespace json_scanning;
   using namespace std::string_view_literals;
   CHECK(scan_json("{\"a\": 1}"sv).zero_byte == json_scan::nowhere);
   CHECK(scan_json("\0{}\0"sv).zero_byte == 0);
@@ -208,7 +199,6 @@ TEST_CASE("the first zero byte is found inside strings and outside, but not behi
 }
 
 TEST_CASE("a text that ends early, or closes what it did not open, is scanned to its end") {
-  using namespace json_scanning;
   const std::string text = R"({"a": [1, {"b\n": "c", "d": [[]]}], "e\u0041": {"a": "\ud800\udc00"}})";
   for (std::size_t length = 0; length <= text.size(); ++length) {
     for (const char* const behind : {"", "]", "}", "\"", "\\", "\\u", ":", ","}) {
@@ -221,3 +211,5 @@ TEST_CASE("a text that ends early, or closes what it did not open, is scanned to
   CHECK(repeated_in(R"(}{"a": 1, "a": 2})") == "/a");
   CHECK_FALSE(repeated_in(R"("a": "a": "a": )"));
 }
+
+}  // namespace json_scanning

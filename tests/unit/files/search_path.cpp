@@ -24,8 +24,6 @@ std::vector<std::string> places_of(const file_listing& found) {
   return out;
 }
 
-}  // namespace searching
-
 TEST_CASE("a program finds files beside its own folder, then in the system's") {
   const std::vector<std::string> roots = switchyard::installed_roots();
   const auto program = std::filesystem::read_symlink("/proc/self/exe");
@@ -54,7 +52,6 @@ TEST_CASE("a root that is named twice, in whatever way, counts where it is named
 }
 
 TEST_CASE("manifests and tables are listed root by root, each folder's by name") {
-  using namespace searching;
   const temporary_folder one;
   const temporary_folder two;
   const std::string b = put(one, "kernels/scale/cuda-sm_90a/b.json");
@@ -82,7 +79,6 @@ TEST_CASE("manifests and tables are listed root by root, each folder's by name")
 }
 
 TEST_CASE("overlays are files, and folders with an operator's own folder in them") {
-  using namespace searching;
   const temporary_folder folder;
   const std::string file = put(folder, "one.json");
   const std::string b = put(folder, "many/b.json");
@@ -97,7 +93,6 @@ TEST_CASE("overlays are files, and folders with an operator's own folder in them
 }
 
 TEST_CASE("a folder or link that cannot be told is an obstacle, and what is absent is none") {
-  using namespace searching;
   const temporary_folder folder;
   put(folder, "kernels/scale/host-any/a.json");
   std::filesystem::create_symlink(folder / "gone", folder / "kernels/scale/dangling");
@@ -119,7 +114,6 @@ TEST_CASE("a folder or link that cannot be told is an obstacle, and what is abse
 }
 
 TEST_CASE("the obstacle is the outermost folder that cannot be entered, whichever operator is looked for") {
-  using namespace searching;
   const temporary_folder folder;
   std::filesystem::create_directory(folder / "root");
   std::filesystem::create_symlink("kernels", folder / "root/kernels");
@@ -152,3 +146,5 @@ TEST_CASE("an obstacle may hide itself and what is under it, and nothing beside 
   CHECK_FALSE(found.may_have("/a"));
   CHECK_FALSE(found.may_have("/y/a/b/c.json"));
 }
+
+}  // namespace searching

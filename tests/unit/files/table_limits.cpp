@@ -46,10 +46,7 @@ std::vector<std::string> order_of(const std::string& members) {
   return out;
 }
 
-}  // namespace table_limits
-
 TEST_CASE("a row's times are sorted, equal ones by id, and the preferred one comes first") {
-  using namespace table_limits;
   using ids = std::vector<std::string>;
   CHECK(order_of(R"("times_us": {"a": 3, "b": 1, "c": 2})") == ids{"b", "c", "a"});
   CHECK(order_of(R"("times_us": {"a": 2, "b": 2, "c": 1, "d": 2})") == ids{"c", "a", "b", "d"});
@@ -63,7 +60,6 @@ TEST_CASE("a row's times are sorted, equal ones by id, and the preferred one com
 }
 
 TEST_CASE("times, sizes, neighbours, envelopes and uncertainties may be at their ends") {
-  using namespace table_limits;
   CHECK(table_saying(row_saying(R"("times_us": {"a": 1e-6, "b": 1e12})")).groups[0].times.size() == 2);
   CHECK_THAT(why_refused(row_saying(R"("times_us": {"a": 0.99e-6})")), has_text("expected a time from 1e-6"));
   CHECK_THAT(why_refused(row_saying(R"("times_us": {"a": 1.01e12})")), has_text("expected a time from 1e-6"));
@@ -91,7 +87,6 @@ TEST_CASE("times, sizes, neighbours, envelopes and uncertainties may be at their
 }
 
 TEST_CASE("a range of a pin may be one size, or begin below zero") {
-  using namespace table_limits;
   const table read = table_saying(
       R"(, "pin": [{"variant": "a", "at": {"rows": [4, 4], "columns": [-2, 9]}}, {"variant": "b", "at": {"rows": 7}}])");
   REQUIRE(read.pins.size() == 2);
@@ -111,7 +106,6 @@ TEST_CASE("a range of a pin may be one size, or begin below zero") {
 }
 
 TEST_CASE("what looks like a name is matched as an axis, and anything else as a quantity") {
-  using namespace table_limits;
   for (const char* const name : {"lines", "a", "z", "A", "Z", "_", "r0", "r9", "azAZ09_"})
     CHECK_THAT(why_refused(R"(, "match": {")" + std::string{name} + R"(": "log"})"),
                has_text("[switchyard.108]") && has_text("has no axis '" + std::string{name} + "'"));
@@ -135,7 +129,6 @@ TEST_CASE("what looks like a name is matched as an axis, and anything else as a 
 }
 
 TEST_CASE("a device's numbers are taken where they fit, and other members passed over") {
-  using namespace table_limits;
   const table read = table_saying(
       R"(, "device": {"backend": "cuda", "multiprocessors": 4.0, "memory_bandwidth": 4.8e12, "warp_size": -5.5,
           "shared_bytes_per_block": 1e19, "clock": "fast", "more": {"a": 1}})");
@@ -148,7 +141,6 @@ TEST_CASE("a device's numbers are taken where they fit, and other members passed
 }
 
 TEST_CASE("fingerprints of a group stand before those of the file, and only its own ids have one") {
-  using namespace table_limits;
   const table read = table_saying(R"(, "blobs": {"a": "11", "b": "22", "z": "99"}, "groups": [
       {"axes": ["rows"], "blobs": {"b": "33", "y": "88"}, "rows": [{"at": [8], "times_us": {"a": 1, "b": 2, "c": 3}}]},
       {"axes": ["columns"], "rows": [{"at": [8], "times_us": {"b": 2}}, {"at": [9], "times_us": {"d": 1, "b": 2}}]}])");
@@ -160,3 +152,5 @@ TEST_CASE("fingerprints of a group stand before those of the file, and only its 
   CHECK(read.groups[1].source_group == 1);
   CHECK(read.groups[1].axes == std::vector<std::uint32_t>{6});
 }
+
+}  // namespace table_limits

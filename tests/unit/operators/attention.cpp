@@ -57,10 +57,7 @@ const std::int32_t* integers() {
   return reinterpret_cast<const std::int32_t*>(storage.data());
 }
 
-}  // namespace attention_calls
-
 TEST_CASE("a window of no key on either side is a window") {
-  using namespace attention_calls;
   auto forward = legal<operators::attention_forward>();
   CHECK(axis<operators::attention_forward>(forward, "window") == 0);
   forward.window_left = 0;
@@ -79,7 +76,6 @@ TEST_CASE("a window of no key on either side is a window") {
 }
 
 TEST_CASE("decode is latent where the values are the first columns of the keys") {
-  using namespace attention_calls;
   using operators::attention_decode;
   auto call = legal<attention_decode>();  // whose keys and values have one address
   const auto latent = [&] { return axis<attention_decode>(call, "latent"); };
@@ -105,7 +101,6 @@ TEST_CASE("decode is latent where the values are the first columns of the keys")
 }
 
 TEST_CASE("each end of a window is -1 or more") {
-  using namespace attention_calls;
   auto call = legal<operators::attention_forward>();
   call.window_right = -2;
   CHECK_THAT(operators::attention_forward::check(call), has_text("window_right must be -1 or more"));
@@ -115,7 +110,6 @@ TEST_CASE("each end of a window is -1 or more") {
 }
 
 TEST_CASE("every stride of q, k, v and out counts for the alignment, and no other one") {
-  using namespace attention_calls;
   const auto check = [](auto call, auto members) {
     CHECK(call.alignment() == 16);
     for (const auto member : members) {
@@ -149,7 +143,6 @@ TEST_CASE("every stride of q, k, v and out counts for the alignment, and no othe
 }
 
 TEST_CASE("the address of a bias counts for the alignment, and its strides do not") {
-  using namespace attention_calls;
   auto call = legal<operators::attention_forward>();
   call.bias_stride_batch = call.bias_stride_head = call.bias_stride_row = 1;
   for (const std::int64_t bytes : {16, 8, 2}) {
@@ -165,7 +158,6 @@ TEST_CASE("the address of a bias counts for the alignment, and its strides do no
 }
 
 TEST_CASE("keys are paged or packed, not both") {
-  using namespace attention_calls;
   auto call = legal<operators::attention_forward>();
   call.page_size = 16;
   call.block_table = call.seqused_k = integers();
@@ -201,7 +193,6 @@ void check_scale_strides(const typename Operator::arguments& legal) {
 }  // namespace
 
 TEST_CASE("scales of cached keys and values are one for all heads or one for each") {
-  using namespace attention_calls;
   check_scale_strides<operators::attention_decode>(legal<operators::attention_decode>());
   auto narrow = legal<operators::attention_forward>();
   narrow.kv_dtype = dtype::f8_e4m3;
@@ -218,7 +209,6 @@ TEST_CASE("scales of cached keys and values are one for all heads or one for eac
 }
 
 TEST_CASE("keys of a prompt have the type of its queries unless another is named") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   auto call = legal<forward>();
   const auto kv_dtype = [&call] { return static_cast<dtype>(axis<forward>(call, "kv_dtype")); };
@@ -245,7 +235,6 @@ TEST_CASE("keys of a prompt have the type of its queries unless another is named
 }
 
 TEST_CASE("queries of a prompt may be in e4m3 where its keys are") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   auto call = legal<forward>();
   const auto q_dtype = [&call] { return static_cast<dtype>(axis<forward>(call, "q_dtype")); };
@@ -268,7 +257,6 @@ TEST_CASE("queries of a prompt may be in e4m3 where its keys are") {
 }
 
 TEST_CASE("a scale of queries that are not in e4m3 is refused, whatever ran before") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   auto call = legal<forward>();
   call.kv_dtype = dtype::f8_e4m3;
@@ -284,7 +272,6 @@ TEST_CASE("a scale of queries that are not in e4m3 is refused, whatever ran befo
 }
 
 TEST_CASE("bytes of queries in e4m3 count for the alignment of a prompt") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   auto call = legal<forward>();
   call.q_dtype = call.kv_dtype = dtype::f8_e4m3;
@@ -312,7 +299,6 @@ TEST_CASE("bytes of queries in e4m3 count for the alignment of a prompt") {
 }
 
 TEST_CASE("scales of keys in the type of the queries are refused, whatever ran before") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   const auto* const scales = reinterpret_cast<const float*>(storage.data());
   for (const auto member : {&forward::arguments::k_scale, &forward::arguments::v_scale}) {
@@ -328,7 +314,6 @@ TEST_CASE("scales of keys in the type of the queries are refused, whatever ran b
 }
 
 TEST_CASE("bytes of keys in e4m3 count for the alignment of a prompt") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   auto call = legal<forward>();
   call.kv_dtype = dtype::f8_e4m3;
@@ -363,7 +348,6 @@ TEST_CASE("bytes of keys in e4m3 count for the alignment of a prompt") {
 }
 
 TEST_CASE("the key of a prompt is that of its problem, whichever flags it has") {
-  using namespace attention_calls;
   using forward = operators::attention_forward;
   const auto* const floats = reinterpret_cast<const float*>(storage.data());
   std::set<std::uint64_t> seen;
@@ -411,8 +395,6 @@ TEST_CASE("attention refuses a block table without its data", "[operators]") {
     CHECK(text.find("block_table has entries but its data is null") != std::string::npos);
 }
 
-namespace attention_calls {
-
 /// A legal call of 200 queries and 300 keys with a block mask.
 template <class Operator>
 typename Operator::arguments masked() {
@@ -451,10 +433,7 @@ std::string refusal_of_mask(const Change& change) {
   return wrong;
 }
 
-}  // namespace attention_calls
-
 TEST_CASE("a block mask is of the call's sizes, and excludes what it can have itself", "[operators]") {
-  using namespace attention_calls;
   using operators::attention_backward;
   using operators::attention_forward;
   CHECK_THAT(refusal_of_mask([](auto&) {}), no_text());
@@ -518,7 +497,6 @@ TEST_CASE("a block mask is of the call's sizes, and excludes what it can have it
 }
 
 TEST_CASE("a block mask is called with lists that agree", "[operators]") {
-  using namespace attention_calls;
   using operators::attention_forward;
   const auto list = [](std::int64_t heads, std::int64_t keys) {
     return const_tensor{storage.data(), dtype::i32, {1, heads, 2, keys}};
@@ -546,3 +524,5 @@ TEST_CASE("a block mask is called with lists that agree", "[operators]") {
   CHECK(attention_forward::check(attention_forward::call(q, k, k, q, with)) ==
         "kv_bits is missing from the block mask");
 }
+
+}  // namespace attention_calls

@@ -47,10 +47,7 @@ void check_field_order() {
   }
 }
 
-}  // namespace calls
-
 TEST_CASE("fields list members in order, as default_arguments needs") {
-  using calls::check_field_order;
   check_field_order<attention_forward>();
   check_field_order<attention_decode>();
   check_field_order<attention_backward>();
@@ -62,7 +59,6 @@ TEST_CASE("fields list members in order, as default_arguments needs") {
 }
 
 TEST_CASE("attention is called with dense tensors") {
-  using calls::at;
   const tensor q = at(0, {2, 16, 32, 128});
   const tensor k = at(1, {2, 100, 8, 128});
   const tensor v{at(2, {1}).data(), dtype::bf16, {2, 100, 8, 64}, {80000, 800, 100, 1}};
@@ -70,7 +66,7 @@ TEST_CASE("attention is called with dense tensors") {
   const tensor lse = at(4, {2, 32, 16}, dtype::f32);
   const auto call =
       attention_forward::call(q, k, v, out, {.mask = attention_mask::causal_bottom_right, .lse = lse});
-  calls::check_legal<attention_forward>(call);
+  check_legal<attention_forward>(call);
   CHECK(call.q == q.data());
   CHECK(call.k == k.data());
   CHECK(call.v == v.data());
@@ -100,7 +96,6 @@ TEST_CASE("attention is called with dense tensors") {
 }
 
 TEST_CASE("attention is called with packed tensors and pages") {
-  using calls::at;
   const tensor q = at(0, {50, 32, 128});
   const tensor k = at(1, {90, 8, 128});
   const tensor cu = at(2, {4}, dtype::i32);
@@ -110,7 +105,7 @@ TEST_CASE("attention is called with packed tensors and pages") {
   const auto call = attention_forward::call(q, k, k, q, packed);
   CHECK(call.tokens_q == q.extent(0));
   CHECK(call.tokens_k == k.extent(0));
-  calls::check_legal<attention_forward>(call);
+  check_legal<attention_forward>(call);
   CHECK(call.batch == 3);
   CHECK(call.seqlen_q == 20);
   CHECK(call.seqlen_k == 40);
@@ -126,7 +121,7 @@ TEST_CASE("attention is called with packed tensors and pages") {
   const tensor used = at(6, {3}, dtype::i32);
   const auto mixed =
       attention_forward::call(q, paged{cache, cache, table, used}, q, {.cu_seqlens_q = cu, .longest_q = 20});
-  calls::check_legal<attention_forward>(mixed);
+  check_legal<attention_forward>(mixed);
   CHECK(mixed.page_size == 64);
   CHECK(mixed.seqlen_k == 16 * 64);
   CHECK(mixed.block_table_stride == 16);
@@ -135,33 +130,33 @@ TEST_CASE("attention is called with packed tensors and pages") {
 
   const tensor q4 = at(0, {3, 4, 32, 128});
   const auto paged_only = attention_forward::call(q4, paged{cache, cache, table, used, 700}, q4);
-  calls::check_legal<attention_forward>(paged_only);
+  check_legal<attention_forward>(paged_only);
   CHECK(paged_only.batch == 3);
   CHECK(paged_only.seqlen_k == 700);
 
-  CHECK(calls::refusal([&] {
+  CHECK(refusal([&] {
           return attention_forward::call(q4, paged{cache, cache, table, used}, q4, {.seqused_k = used});
         }) ==
         "attention_forward: the option seqused_k is given with pages, whose `used` are the keys in use");
-  CHECK(calls::refusal([&] {
+  CHECK(refusal([&] {
           return attention_forward::call(q4, paged{cache, cache, table}, q4, {.seqused_k = used});
         }) ==
         "attention_forward: the option seqused_k is given with pages, whose `used` are the keys in use");
 
-  CHECK_THAT(calls::refusal([&] {
+  CHECK_THAT(refusal([&] {
                return attention_forward::call(q, k, k, q,
                                               {.cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 5});
              }),
              Catch::Matchers::Equals(
                  "attention_forward: longest_k, the length of the longest sequence, must be given with "
                  "cu_seqlens_k"));
-  CHECK_THAT(calls::refusal([&] {
+  CHECK_THAT(refusal([&] {
                return attention_forward::call(q, k, k, q,
                                               {.cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_k = 5});
              }),
              has_text("longest_q"));
   CHECK_THAT(
-      calls::refusal([&] {
+      refusal([&] {
         return attention_forward::call(
             q, k, k, q,
             {.cu_seqlens_q = cu, .cu_seqlens_k = at(2, {5}, dtype::i32), .longest_q = 5, .longest_k = 5});
@@ -171,8 +166,6 @@ TEST_CASE("attention is called with packed tensors and pages") {
 }
 
 TEST_CASE("tensors of an attention call that disagree are named") {
-  using calls::at;
-  using calls::refusal;
   const tensor q = at(0, {2, 16, 32, 128});
   const tensor k = at(1, {2, 100, 8, 128});
   const auto with = [&](const const_tensor& k_, const const_tensor& v_, const tensor& out_,
@@ -206,7 +199,6 @@ TEST_CASE("tensors of an attention call that disagree are named") {
 }
 
 TEST_CASE("keys and values in e4m3 of a prompt have scales for each KV head, or one for all") {
-  using calls::at;
   const tensor q = at(0, {2, 16, 32, 128});
   const tensor k = at(1, {2, 100, 8, 128}, dtype::f8_e4m3);
   const tensor of_heads = at(2, {8}, dtype::f32);
@@ -218,7 +210,7 @@ TEST_CASE("keys and values in e4m3 of a prompt have scales for each KV head, or 
   CHECK(call.k_scale_stride == 1);
   CHECK(call.v_scale == of_all.data());
   CHECK(call.v_scale_stride == 0);
-  calls::check_legal<attention_forward>(call);
+  check_legal<attention_forward>(call);
 
   const tensor pages = at(1, {9, 64, 8, 128}, dtype::f8_e4m3);
   const paged cache{pages, pages, at(4, {2, 4}, dtype::i32), at(5, {2}, dtype::i32)};
@@ -226,7 +218,7 @@ TEST_CASE("keys and values in e4m3 of a prompt have scales for each KV head, or 
   CHECK(of_pages.kv_dtype == dtype::f8_e4m3);
   CHECK(of_pages.k_scale_stride == 1);
   CHECK(of_pages.v_scale == nullptr);
-  calls::check_legal<attention_forward>(of_pages);
+  check_legal<attention_forward>(of_pages);
 
   const tensor narrow = at(6, {2, 16, 32, 128}, dtype::f8_e4m3);
   const tensor of_queries = at(7, {32}, dtype::f32);
@@ -236,23 +228,22 @@ TEST_CASE("keys and values in e4m3 of a prompt have scales for each KV head, or 
   CHECK(all.q_scale == of_queries.data());
   CHECK(all.q_scale_stride == 1);
   CHECK(all.k_scale_stride == 0);
-  calls::check_legal<attention_forward>(all);
+  check_legal<attention_forward>(all);
 
   const tensor tokens = at(1, {200, 8, 128}, dtype::f8_e4m3);
   const auto packed = attention_forward::call(q, tokens, tokens, q,
                                               {.cu_seqlens_k = at(4, {3}, dtype::i32), .longest_k = 100});
   CHECK(packed.kv_dtype == dtype::f8_e4m3);
-  calls::check_legal<attention_forward>(packed);
+  check_legal<attention_forward>(packed);
 }
 
 TEST_CASE("an extent of 1 of a bias is shared, and its stride does not matter elsewhere") {
-  using calls::at;
   const tensor q = at(0, {2, 16, 4, 64});
   const auto call = attention_forward::call(q, q, q, q, {.bias = at(1, {1, 4, 16, 16})});
   CHECK(call.bias_stride_batch == 0);
   CHECK(call.bias_stride_head == 256);
   CHECK(call.bias_stride_row == 16);
-  calls::check_legal<attention_forward>(call);
+  check_legal<attention_forward>(call);
   // The innermost extent is 1, so that its stride is free; everything is bound all the same.
   const tensor thin{switchyard::test::call_memory.data(), dtype::f32, {3, 1}, {7, 5}};
   const auto rows = softmax::call(thin, thin, {.scale = 2});
@@ -263,11 +254,10 @@ TEST_CASE("an extent of 1 of a bias is shared, and its stride does not matter el
 }
 
 TEST_CASE("a packed bias is compared with the longest sequences") {
-  using calls::at;
   const tensor q = at(0, {50, 4, 64});
   const tensor cu = at(2, {4}, dtype::i32);
   const auto with = [&](const tensor& bias) {
-    return calls::refusal([&] {
+    return refusal([&] {
       return attention_forward::call(
           q, q, q, q,
           {.bias = bias, .cu_seqlens_q = cu, .cu_seqlens_k = cu, .longest_q = 20, .longest_k = 30});
@@ -279,13 +269,12 @@ TEST_CASE("a packed bias is compared with the longest sequences") {
 }
 
 TEST_CASE("decode is called with a cache of its own type") {
-  using calls::at;
   const tensor q = at(0, {3, 2, 32, 128});
   const tensor k = at(1, {3, 500, 8, 128}, dtype::f8_e4m3);
   const tensor scales = at(2, {8}, dtype::f32);
   const tensor one = at(3, {1}, dtype::f32);
   const auto call = attention_decode::call(q, k, k, q, {.k_scale = scales, .v_scale = one});
-  calls::check_legal<attention_decode>(call);
+  check_legal<attention_decode>(call);
   CHECK(call.kv_dtype == dtype::f8_e4m3);
   CHECK(call.k_scale_stride == 1);
   CHECK(call.v_scale_stride == 0);
@@ -295,25 +284,23 @@ TEST_CASE("decode is called with a cache of its own type") {
   const tensor cache = at(1, {40, 64, 8, 128});
   const auto pages =
       attention_decode::call(q, paged{cache, cache, at(5, {3, 16}, dtype::i32), at(6, {3}, dtype::i32)}, q);
-  calls::check_legal<attention_decode>(pages);
+  check_legal<attention_decode>(pages);
   CHECK(pages.page_size == 64);
   CHECK(pages.kv_dtype == dtype::bf16);
-  CHECK(calls::refusal([&] {
+  CHECK(refusal([&] {
           return attention_decode::call(
               q, paged{cache, cache, at(5, {4, 16}, dtype::i32), at(6, {3}, dtype::i32)}, q);
         }) == "attention_decode: block_table [4, 16]: batch is 4, but 3 in q [3, 2, 32, 128]");
-  CHECK(calls::refusal([&] {
+  CHECK(refusal([&] {
           const tensor used = at(6, {3}, dtype::i32);
           return attention_decode::call(q, paged{cache, cache, at(5, {3, 16}, dtype::i32), used}, q,
                                         {.seqused_k = used});
         }) == "attention_decode: the option seqused_k is given with pages, whose `used` are the keys in use");
-  CHECK(calls::refusal([&] {
-          return attention_decode::call(q, k, k, q, {.k_scale = at(2, {4}, dtype::f32)});
-        }) == "attention_decode: k_scale [4]: heads_kv is 4, but 8 in k [3, 500, 8, 128]");
+  CHECK(refusal([&] { return attention_decode::call(q, k, k, q, {.k_scale = at(2, {4}, dtype::f32)}); }) ==
+        "attention_decode: k_scale [4]: heads_kv is 4, but 8 in k [3, 500, 8, 128]");
 }
 
 TEST_CASE("the backward of attention takes the forward call's tensors") {
-  using calls::at;
   const tensor q = at(0, {2, 16, 4, 64});
   const tensor k = at(1, {2, 30, 2, 64});
   const tensor lse = at(2, {2, 4, 16}, dtype::f32);
@@ -323,7 +310,7 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
   const tensor dlse{lse.data(), dtype::f32, {2, 4, 16}, {100, 20, 1}};
   const auto call =
       attention_backward::call(all, {.bias = bias, .dbias = bias, .dlse = dlse, .deterministic = true});
-  calls::check_legal<attention_backward>(call);
+  check_legal<attention_backward>(call);
   CHECK(call.dk_stride_token == 128);
   CHECK(call.dv_stride_batch == 30 * 128);
   CHECK(call.dbias_stride_batch == 0);
@@ -331,11 +318,11 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
   CHECK(call.dlse_stride_head == 20);
   CHECK(call.deterministic);
   CHECK(call.heads_kv == 2);
-  CHECK(calls::refusal([&] {
+  CHECK(refusal([&] {
           return attention_backward::call(all, {.dlse = at(2, {2, 4, 15}, dtype::f32)});
         }) == "attention_backward: dlse [2, 4, 15]: seqlen_q is 15, but 16 in q [2, 16, 4, 64]");
   all.dv = q;
-  CHECK(calls::refusal([&] { return attention_backward::call(all); }) ==
+  CHECK(refusal([&] { return attention_backward::call(all); }) ==
         "attention_backward: dv [2, 16, 4, 64]: seqlen_k is 16, but 30 in k [2, 30, 2, 64]");
 
   const tensor q3 = at(0, {40, 4, 64});
@@ -355,7 +342,7 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
                                                 .cu_seqlens_k = cu,
                                                 .longest_q = 30,
                                                 .longest_k = 31});
-  calls::check_legal<attention_backward>(packed);
+  check_legal<attention_backward>(packed);
   CHECK(packed.dlse_stride_head == 40);
   CHECK(packed.dlse_stride_batch == 0);
   CHECK(packed.batch == 2);
@@ -365,12 +352,11 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
 }
 
 TEST_CASE("rotary is called in place, for queries alone and with tables") {
-  using calls::at;
   const tensor q = at(0, {2, 7, 32, 128});
   const tensor k = at(1, {2, 7, 8, 128});
   const tensor cos = at(2, {4096, 64}, dtype::f32);
   const auto call = rotary::in_place(q, k, {.cos = cos, .sin = cos});
-  calls::check_legal<rotary>(call);
+  check_legal<rotary>(call);
   CHECK(call.q == call.q_out);
   CHECK(call.heads_kv == 8);
   CHECK(call.rotary_dim == 128);
@@ -387,7 +373,7 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
   }
 
   const auto alone = rotary::in_place(q, {}, {.rotary_dim = 64, .offset = 5});
-  calls::check_legal<rotary>(alone);
+  check_legal<rotary>(alone);
   CHECK(alone.heads_kv == 0);
   CHECK(alone.k == nullptr);
   CHECK(alone.rotary_dim == 64);
@@ -395,20 +381,19 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
 
   const tensor q3 = at(0, {40, 32, 128});
   const auto packed = rotary::in_place(q3, {}, {.cu_seqlens = at(3, {5}, dtype::i32), .longest = 20});
-  calls::check_legal<rotary>(packed);
+  check_legal<rotary>(packed);
   CHECK(packed.batch == 4);
   CHECK(packed.seqlen == 20);
 
   const tensor ids = at(4, {2, 7}, dtype::i64);
   const auto placed = rotary::in_place(q, k, {.positions = ids});
-  calls::check_legal<rotary>(placed);
+  check_legal<rotary>(placed);
   CHECK(placed.positions == ids.data());
   const tensor packed_ids = at(4, {40}, dtype::i64);
   const tensor cu = at(3, {5}, dtype::i32);
   CHECK(rotary::in_place(q3, {}, {.positions = packed_ids, .cu_seqlens = cu, .longest = 20}).positions ==
         packed_ids.data());
 
-  using calls::refusal;
   const auto with_ids = [&](const const_tensor& given) {
     return refusal([&] { return rotary::in_place(q, k, {.positions = given}); });
   };
@@ -439,44 +424,42 @@ TEST_CASE("rotary is called in place, for queries alone and with tables") {
 }
 
 TEST_CASE("operators on rows are called with tensors") {
-  using calls::at;
-  using calls::refusal;
   const tensor x = at(0, {6, 64});
   const tensor gamma = at(1, {64}, dtype::f32);
   const tensor rows = at(2, {6}, dtype::f32);
-  calls::check_legal<softmax>(softmax::call(x, x));
-  calls::check_legal<softmax_backward>(softmax_backward::call(x, x, x, {.scale = 3}));
-  calls::check_legal<gated_activation>(gated_activation::call(x, x, x, {.function = gated_function::gelu}));
-  calls::check_legal<gated_activation_backward>(gated_activation_backward::call(x, x, x, x, x));
+  check_legal<softmax>(softmax::call(x, x));
+  check_legal<softmax_backward>(softmax_backward::call(x, x, x, {.scale = 3}));
+  check_legal<gated_activation>(gated_activation::call(x, x, x, {.function = gated_function::gelu}));
+  check_legal<gated_activation_backward>(gated_activation_backward::call(x, x, x, x, x));
 
   const tensor both = at(3, {6, 128});
   const auto packed = gated_activation::call_packed(x, both);
-  calls::check_legal<gated_activation>(packed);
+  check_legal<gated_activation>(packed);
   CHECK(packed.packed());
   CHECK(packed.gate_stride_row == 128);
   CHECK(packed.columns == 64);
   CHECK(refusal([&] {
           return gated_activation::call_packed(x, at(3, {6, 127}));
         }) == "gated_activation: gate [6, 127]: 2 * columns is 127, but columns is 64 in out [6, 64]");
-  calls::check_legal<gated_activation_backward>(gated_activation_backward::call_packed(x, both, both));
+  check_legal<gated_activation_backward>(gated_activation_backward::call_packed(x, both, both));
 
   const auto norm = rms_norm::call(
       x, x, {.gamma = gamma, .residual = x, .residual_out = at(4, {6, 64}), .rstd = rows, .epsilon = 0.5F});
-  calls::check_legal<rms_norm>(norm);
+  check_legal<rms_norm>(norm);
   CHECK(norm.gamma_dtype == dtype::f32);
   CHECK(norm.epsilon == 0.5F);
   CHECK(norm.residual_stride_row == 64);
-  calls::check_legal<rms_norm>(rms_norm::call(x, x));
-  calls::check_legal<rms_norm_backward>(rms_norm_backward::call(x, x, rows, x, {.gamma = gamma}));
+  check_legal<rms_norm>(rms_norm::call(x, x));
+  check_legal<rms_norm_backward>(rms_norm_backward::call(x, x, rows, x, {.gamma = gamma}));
   const auto layer = layer_norm::call(x, x, {.beta = gamma, .mean = rows});
-  calls::check_legal<layer_norm>(layer);
+  check_legal<layer_norm>(layer);
   CHECK(layer.gamma_dtype == dtype::f32);
   CHECK(layer.gamma == nullptr);
-  calls::check_legal<layer_norm_backward>(
+  check_legal<layer_norm_backward>(
       layer_norm_backward::call(x, x, rows, rows, x, {.grad_gamma = gamma, .grad_beta = gamma}));
   const tensor mask = at(5, {2, 3, 4, 5}, dtype::f32);
   const auto dropout = attention_dropout_mask::call(mask, {.dropout_p = 0.25F});
-  calls::check_legal<attention_dropout_mask>(dropout);
+  check_legal<attention_dropout_mask>(dropout);
   CHECK(dropout.seqlen_k == 5);
 
   CHECK(refusal([&] { return layer_norm::call(x, x, {.gamma = gamma, .beta = at(1, {64})}); }) ==
@@ -511,3 +494,5 @@ TEST_CASE("rotary refuses positions that its tables do not have", "[operators]")
   CHECK(message(8, 16, 100'000).find("offset is 100000") != std::string::npos);
   CHECK(message(8, 16, INT64_MAX).find("positions") != std::string::npos);
 }
+
+}  // namespace calls

@@ -82,10 +82,7 @@ std::string paged_keys(const ints& table, const ints& used, std::int64_t longest
   return forward;
 }
 
-}  // namespace index_data
-
 TEST_CASE("sequences of attention rise from 0, and end within their tensors", "[operators]") {
-  using namespace index_data;
   CHECK_THAT(packed({0, 4, 4, 9}, {0, 9, 11, 20}), no_text());
   CHECK(packed({1, 4, 4, 9}, {0, 9, 11, 20}) == "cu_seqlens_q[0] is 1: it must be 0");
   CHECK(packed({0, 4, 3, 8}, {0, 9, 11, 20}) ==
@@ -101,7 +98,6 @@ TEST_CASE("sequences of attention rise from 0, and end within their tensors", "[
 }
 
 TEST_CASE("tokens in use are at most those of a sequence", "[operators]") {
-  using namespace index_data;
   CHECK_THAT(packed({0, 4, 4, 9}, {0, 9, 11, 20}, {4, 0, 5}, {0, 2, 9}), no_text());
   CHECK(packed({0, 4, 4, 9}, {0, 9, 11, 20}, {4, 1, 5}) ==
         "seqused_q[1] is 1: it must be at least 0 and at most 0, the length of its sequence");
@@ -118,7 +114,6 @@ TEST_CASE("tokens in use are at most those of a sequence", "[operators]") {
 }
 
 TEST_CASE("packed tensors without tokens hold no sequence", "[operators]") {
-  using namespace index_data;
   const ints cu{0, 2};
   const tensor none{nullptr, dtype::bf16, {0, 4, 64}};
   const tensor k = at(1, {1, 8, 2, 64});
@@ -130,7 +125,6 @@ TEST_CASE("packed tensors without tokens hold no sequence", "[operators]") {
 }
 
 TEST_CASE("pages that queries see are those of the cache", "[operators]") {
-  using namespace index_data;
   CHECK_THAT(paged_keys({5, 0, 1, 2, 3, 4}, {48, 33}), no_text());
   CHECK_THAT(paged_keys({5, 0, -1, 2, 6, 99}, {32, 16}), no_text());  // entries that hold no key
   CHECK(paged_keys({5, 0, 1, 2, 6, 99}, {32, 17}) ==
@@ -150,7 +144,6 @@ TEST_CASE("pages that queries see are those of the cache", "[operators]") {
 }
 
 TEST_CASE("the pages of plain arguments are checked as far as they are known", "[operators]") {
-  using namespace index_data;
   const ints table{7, -1};
   const ints used{16};
   const paged cache{.k = at(1, {6, 16, 2, 64}),
@@ -185,7 +178,6 @@ TEST_CASE("the pages of plain arguments are checked as far as they are known", "
 }
 
 TEST_CASE("positions of rotary are rows of its tables", "[operators]") {
-  using namespace index_data;
   const tensor q = at(0, {2, 3, 4, 64});
   const tensor q3 = at(0, {6, 4, 64});
   const tensor cos = at(2, {16, 32}, dtype::f32);
@@ -232,7 +224,6 @@ TEST_CASE("positions of rotary are rows of its tables", "[operators]") {
 }
 
 TEST_CASE("rotary's plain arguments may state the rows of their tables", "[operators]") {
-  using namespace index_data;
   const tensor q = at(0, {1, 8, 4, 64});
   const tensor cos = at(2, {16, 32}, dtype::f32);
   auto call = rotary::in_place(q, {}, {.cos = cos, .sin = cos, .offset = 8});
@@ -263,7 +254,6 @@ TEST_CASE("rotary's plain arguments may state the rows of their tables", "[opera
 }
 
 TEST_CASE("slots are those of a cache's pages, or negative", "[operators]") {
-  using namespace index_data;
   const auto place = [](const longs& positions, const longs& slots) {
     const tensor cache = at(1, {3, 4, 2, 64});
     return wrong<rotary_cache>(rotary_cache::call(
@@ -292,7 +282,6 @@ TEST_CASE("slots are those of a cache's pages, or negative", "[operators]") {
 }
 
 TEST_CASE("numbers of a call that is illegal otherwise are not read", "[operators]") {
-  using namespace index_data;
   const auto* const nowhere = reinterpret_cast<const std::int32_t*>(std::uintptr_t{1});
   const tensor q = at(0, {2, 1, 4, 64});
   auto call = attention_forward::call(q, q, q, q);
@@ -308,7 +297,6 @@ TEST_CASE("numbers of a call that is illegal otherwise are not read", "[operator
 }
 
 TEST_CASE("a tensor beside others of smaller elements is aligned to its own at every call", "[operators]") {
-  using namespace index_data;
   const longs ids{0};
   const tensor narrow = at(1, {3, 4, 2, 64}, dtype::f8_e4m3);
   auto place =
@@ -338,3 +326,5 @@ TEST_CASE("a tensor beside others of smaller elements is aligned to its own at e
   CHECK_THAT(attention_forward::check(forward), has_text("must be aligned to their element size"));
   CHECK(forward.alignment() == 0);
 }
+
+}  // namespace index_data

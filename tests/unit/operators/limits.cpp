@@ -33,10 +33,7 @@ std::string refused(const auto& make) {
   return Operator::check(call);
 }
 
-}  // namespace limits
-
 TEST_CASE("dense tensors whose strides 64 bits do not hold are refused by name", "[operators]") {
-  using namespace limits;
   const tensor q = at(0, {2, 1 << 28, huge / 2, 64});
   CHECK(q.stride(0) == detail::too_large);
   CHECK(q.count() < 0);
@@ -63,7 +60,6 @@ TEST_CASE("dense tensors whose strides 64 bits do not hold are refused by name",
 }
 
 TEST_CASE("strides at the end of 64 bits do not overflow in an alignment", "[operators]") {
-  using namespace limits;
   const tensor small = at(0, {2, 1, 4, 64});
   const tensor far{small.data(), dtype::bf16, {2, 1, 4, 64}, {huge - 7, huge - 7, huge - 7, 1}};
   CHECK(attention_decode::call(small, far, far, small).alignment() == 16);
@@ -76,7 +72,6 @@ TEST_CASE("strides at the end of 64 bits do not overflow in an alignment", "[ope
 }
 
 TEST_CASE("sequences whose positions 32 bits do not hold are refused by name", "[operators]") {
-  using namespace limits;
   constexpr std::int64_t most = std::int64_t{1} << 29U;
   const tensor small = at(0, {1, 1, 1, 64});
   const auto keys = [&](std::int64_t count) { return at(1, {1, count, 1, 64}); };
@@ -100,7 +95,6 @@ TEST_CASE("sequences whose positions 32 bits do not hold are refused by name", "
 }
 
 TEST_CASE("weights whose rows 64 bits do not hold are refused by name", "[operators]") {
-  using namespace limits;
   constexpr std::int64_t columns = huge / 256 * 256;
   const auto refused_rows = refused<matmul_quantized>([&] {
     const weight_matrix w{at(2, {1}).data(), weight_format::f32, 8, columns};
@@ -111,7 +105,6 @@ TEST_CASE("weights whose rows 64 bits do not hold are refused by name", "[operat
 }
 
 TEST_CASE("packed heads and tables at the end of 64 bits are refused", "[operators]") {
-  using namespace limits;
   rotary_cache::places places{at(3, {16, huge}, dtype::f32), at(4, {16, huge}, dtype::f32),
                               at(5, {4}, dtype::i64), at(6, {4}, dtype::i64)};
   const auto call = [&](std::int64_t heads, std::int64_t heads_kv) {
@@ -124,3 +117,5 @@ TEST_CASE("packed heads and tables at the end of 64 bits are refused", "[operato
   CHECK_THAT(call(4, huge), has_text("heads_kv = " + std::to_string(huge)));
   CHECK_THAT(call(4, INT64_MIN), has_text("heads_kv = " + std::to_string(INT64_MIN)));
 }
+
+}  // namespace limits

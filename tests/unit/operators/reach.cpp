@@ -94,10 +94,7 @@ std::size_t check_far() {
   return strides;
 }
 
-}  // namespace far_calls
-
 TEST_CASE("a stride that leads beyond all memory is named", "[operators]") {
-  using namespace far_calls;
   CHECK(check_far<attention_forward>() == 17);
   CHECK(check_far<attention_decode>() == 14);
   CHECK(check_far<attention_backward>() == 34);
@@ -117,7 +114,6 @@ TEST_CASE("a stride that leads beyond all memory is named", "[operators]") {
 }
 
 TEST_CASE("strides of what a call does not use may be anything", "[operators]") {
-  using namespace far_calls;
   constexpr std::int64_t far = std::int64_t{1} << 62U;
   auto rows = small_call<rms_norm>();
   rows.residual = nullptr;
@@ -137,7 +133,6 @@ TEST_CASE("strides of what a call does not use may be anything", "[operators]") 
 }
 
 TEST_CASE("extents that no memory holds are named", "[operators]") {
-  using namespace far_calls;
   constexpr std::int64_t many = std::int64_t{1} << 62U;
   auto rows = small_call<softmax>();
   rows.columns = many;
@@ -166,3 +161,5 @@ TEST_CASE("extents that no memory holds are named", "[operators]") {
   turned.offset = INT64_MAX;
   CHECK(rotary::check_memory(turned) == "offset + seqlen is 9223372036854775807: no memory reaches as far");
 }
+
+}  // namespace far_calls

@@ -26,10 +26,7 @@ std::string refusal(const std::vector<parameter>& wanted, const std::vector<std:
   return {};
 }
 
-}  // namespace compared_parameters
-
 TEST_CASE("parameters agree where their number and each one's bytes do") {
-  using namespace compared_parameters;
   using Catch::Matchers::Equals;
   const std::vector<parameter> wanted{argument("x"), argument("count"), argument("flags")};
   const std::string end = ". The manifest does not belong to this blob: build both together";
@@ -44,3 +41,5 @@ TEST_CASE("parameters agree where their number and each one's bytes do") {
       Equals("blob: kernel 'kernel': parameter 0, x, has 8 bytes in the manifest and 4 in the kernel" + end));
   CHECK_THAT(refusal(wanted, {8, 4, 2}), has_text("parameter 2, flags, has 1 bytes in the manifest and 2"));
 }
+
+}  // namespace compared_parameters

@@ -46,10 +46,7 @@ Value in_block(const layout_with_variant& of, std::size_t offset) {
 
 constexpr std::uintptr_t in_arguments = ~std::uintptr_t{0};
 
-}  // namespace laid_out
-
 TEST_CASE("arguments that a kernel takes as they are stay in place: there is no parameter block") {
-  using namespace laid_out;
   for (std::size_t count = 0; count <= 9; ++count) {
     const auto made = of_parameters(std::vector<parameter>(count, argument("stride")));
     INFO(count << " parameters");
@@ -67,7 +64,6 @@ TEST_CASE("arguments that a kernel takes as they are stay in place: there is no 
 }
 
 TEST_CASE("an integer that has an argument's bytes is passed in place, any other is laid out") {
-  using namespace laid_out;
   const auto in_place = [](const std::string& text, value_kind kind) {
     const auto made = of_parameters({integer(text, kind)});
     if (made->masks.empty()) CHECK(made->offsets[0] == offset_of("stride"));
@@ -84,7 +80,6 @@ TEST_CASE("an integer that has an argument's bytes is passed in place, any other
 }
 
 TEST_CASE("parameters of a parameter block lie at multiples of their alignment, one behind the other") {
-  using namespace laid_out;
   const auto made =
       of_parameters({integer("7", value_kind::u8), argument("x"), integer("-5", value_kind::i16),
                      integer("1 << 40", value_kind::i64), integer("9", value_kind::i32),
@@ -103,7 +98,6 @@ TEST_CASE("parameters of a parameter block lie at multiples of their alignment, 
 }
 
 TEST_CASE("a parameter block has as many lines of 64 bytes as its parameters need") {
-  using namespace laid_out;
   const auto lines = [](std::size_t count, value_kind kind) {
     return of_parameters(std::vector<parameter>(count, integer("1", kind)))->parameter_block.size();
   };
@@ -116,7 +110,6 @@ TEST_CASE("a parameter block has as many lines of 64 bytes as its parameters nee
 }
 
 TEST_CASE("members of a struct lie behind each other, and what follows behind the whole struct") {
-  using namespace laid_out;
   const auto made = of_parameters(
       {integer("1", value_kind::u8),
        structure({integer("2", value_kind::u8), integer("3", value_kind::i32), argument("scale"), buffer(1)},
@@ -138,7 +131,6 @@ TEST_CASE("members of a struct lie behind each other, and what follows behind th
 }
 
 TEST_CASE("values are told apart by when they are known: always, with the problem, with the call") {
-  using namespace laid_out;
   const auto made =
       of_parameters({integer("width / 2", value_kind::i32), integer("length", value_kind::i32),
                      integer("length + width", value_kind::i32), integer("stride / 2", value_kind::i64),
@@ -160,7 +152,6 @@ TEST_CASE("values are told apart by when they are known: always, with the proble
 }
 
 TEST_CASE("parameter blocks are the same where every constant and every value is") {
-  using namespace laid_out;
   const auto same = [](const std::vector<parameter>& a, const std::vector<parameter>& b) {
     const auto first = of_parameters(a);
     const auto second = of_parameters(b);
@@ -198,7 +189,6 @@ TEST_CASE("parameter blocks are the same where every constant and every value is
 }
 
 TEST_CASE("per-call programs are told by the axes that per-call integers read beside the variant's type") {
-  using namespace laid_out;
   const auto axes = [](std::vector<parameter> parameters) {
     const auto made = of_parameters(std::move(parameters));
     return std::vector<std::uint32_t>{made->programs.axes().begin(), made->programs.axes().end()};
@@ -219,7 +209,6 @@ TEST_CASE("per-call programs are told by the axes that per-call integers read be
 }
 
 TEST_CASE("a block is known before the problem where it is constant for the type and fits 32 bits") {
-  using namespace laid_out;
   const auto with = [](const auto& change) {
     launch changed = kernel({});
     change(changed);
@@ -255,7 +244,6 @@ TEST_CASE("a block is known before the problem where it is constant for the type
 }
 
 TEST_CASE("a grid is per-call where any of its extents reads an argument") {
-  using namespace laid_out;
   for (std::size_t i = 0; i < 3; ++i) {
     launch made = kernel({});
     CHECK_FALSE(layout_with_variant { made } -> has_per_call_grid);
@@ -267,7 +255,6 @@ TEST_CASE("a grid is per-call where any of its extents reads an argument") {
 }
 
 TEST_CASE("tensor maps are numbered, and only those that are parameters have one") {
-  using namespace laid_out;
   const auto made = of_parameters(
       {argument("stride"), map("x", "rows", "stride * 4"), structure({map("y", "length", "256")}, 128, 64)});
   REQUIRE(made->maps.size() == 2);
@@ -277,8 +264,6 @@ TEST_CASE("tensor maps are numbered, and only those that are parameters have one
   CHECK(made->per_call[0].from == per_call_value::source::tensor_map);
   CHECK(made->per_call[0].index == 1);
 }
-
-namespace laid_out {
 
 /// The offsets of the bytes under a key's masks.
 std::set<std::size_t> bytes_of(const argument_key& key) {
@@ -307,10 +292,7 @@ std::set<std::size_t> all_of(std::initializer_list<const char*> names) {
   return out;
 }
 
-}  // namespace laid_out
-
 TEST_CASE("kept maps are told by the bytes of all arguments that they read, and by no others") {
-  using namespace laid_out;
   const auto one = of_parameters({map("x", "length", "256")});
   CHECK(bytes_of(one->map_key) == all_of({"x"}));
   CHECK(one->map_key.masks.size() == 1);
@@ -326,7 +308,6 @@ TEST_CASE("kept maps are told by the bytes of all arguments that they read, and 
 }
 
 TEST_CASE("kept parameter blocks are told by the arguments of maps, per-call values and per-call grids") {
-  using namespace laid_out;
   const auto per_call = of_parameters({integer("step + count", value_kind::i64), argument("y")});
   CHECK(bytes_of(per_call->block_key) == all_of({"step", "count"}));
   CHECK(per_call->map_key.is_empty());
@@ -351,7 +332,6 @@ TEST_CASE("kept parameter blocks are told by the arguments of maps, per-call val
 }
 
 TEST_CASE("nothing is kept where the arguments are less than one part of a key") {
-  using namespace laid_out;
   const variant of = variant_of({kernel({map("x", "length", "256")})});
   operator_description op = description();
   for (const std::size_t words : {1U, 2U, 3U, 4U, 5U}) {
@@ -361,7 +341,6 @@ TEST_CASE("nothing is kept where the arguments are less than one part of a key")
 }
 
 TEST_CASE("the hash of a long key reads the parts with most pointers") {
-  using namespace laid_out;
   std::vector<field_description> fields;
   operator_description op;
   for (std::uint32_t i = 0; i < 40; ++i) {
@@ -381,3 +360,5 @@ TEST_CASE("the hash of a long key reads the parts with most pointers") {
   few[20] = few[35] = true;
   CHECK(detail::make_argument_key(op, few).hashed == 0);  // four parts: all are read
 }
+
+}  // namespace laid_out

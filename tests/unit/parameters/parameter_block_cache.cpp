@@ -73,10 +73,7 @@ std::unique_ptr<kept_block> insert(parameter_block_cache& into, const block_quer
   return insert(into, parameter_block_cache::hash(of), of);
 }
 
-}  // namespace kept_blocks
-
 TEST_CASE("a kept parameter block is found by all that it depends on, and by its launch") {
-  using namespace kept_blocks;
   const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{7};
   const launch_of_key other{8};
@@ -101,7 +98,6 @@ TEST_CASE("a kept parameter block is found by all that it depends on, and by its
 }
 
 TEST_CASE("an entry has its parameter block and its maps, one behind the other, and its grid") {
-  using namespace kept_blocks;
   const launch_of_key mine{3};
   const arguments call{{1, 2, 3, 4}};
   const std::array<parameter_line, 3> parameter_block{line_of(1), line_of(2), line_of(3)};
@@ -116,7 +112,6 @@ TEST_CASE("an entry has its parameter block and its maps, one behind the other, 
 }
 
 TEST_CASE("every word of a key counts, however many parts it has") {
-  using namespace kept_blocks;
   std::mt19937_64 random{switchyard::test::seed_or(11)};
   for (const std::size_t parts : {1U, 2U, 4U, 5U, 16U, 17U, 18U, 20U}) {
     const auto cache = std::make_unique<parameter_block_cache>();
@@ -135,7 +130,6 @@ TEST_CASE("every word of a key counts, however many parts it has") {
 }
 
 TEST_CASE("a full set displaces an entry that it returns, each in turn") {
-  using namespace kept_blocks;
   const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{1};
   constexpr std::uint64_t hash = 0xab00'0000'0000'0000;
@@ -157,7 +151,6 @@ TEST_CASE("a full set displaces an entry that it returns, each in turn") {
 }
 
 TEST_CASE("arguments were seen before from their second time on, whatever differs in their key") {
-  using namespace kept_blocks;
   const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{1};
   std::vector<arguments> calls;
@@ -176,7 +169,6 @@ TEST_CASE("arguments were seen before from their second time on, whatever differ
 }
 
 TEST_CASE("what was seen long ago is forgotten") {
-  using namespace kept_blocks;
   const auto cache = std::make_unique<parameter_block_cache>();
   const launch_of_key mine{1};
   const auto seen = [&](std::uint64_t number) {
@@ -194,7 +186,6 @@ TEST_CASE("what was seen long ago is forgotten") {
 }
 
 TEST_CASE("calls with different pointers spread over the sets") {
-  using namespace kept_blocks;
   for (const std::size_t parts : {2U, 13U}) {
     const launch_of_key mine{1, parts == 2 ? small_key() : long_key(parts)};
     std::set<std::uint64_t> sets;
@@ -207,7 +198,6 @@ TEST_CASE("calls with different pointers spread over the sets") {
 }
 
 TEST_CASE("launches of calls that the hash cannot tell apart seldom displace each other") {
-  using namespace kept_blocks;
   // Four launches of four problems at two addresses, each with strides of four kinds, which lie behind what
   // is hashed.
   const std::uint32_t seed = switchyard::test::fresh_seed();
@@ -232,3 +222,5 @@ TEST_CASE("launches of calls that the hash cannot tell apart seldom displace eac
   }
   CHECK(displaced < engines / 10);
 }
+
+}  // namespace kept_blocks

@@ -119,10 +119,7 @@ values with_moves() {
   return out;
 }
 
-}  // namespace per_call_forms
-
 TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its sign") {
-  using namespace per_call_forms;
   struct sample {
     const char* argument;
     value_kind kind;
@@ -154,7 +151,6 @@ TEST_CASE("an argument as a parameter is copied, narrowed, or widened with its s
 }
 
 TEST_CASE("what the type leaves of an expression may read no argument") {
-  using namespace per_call_forms;
   for (const char* const text : {"x != 0 ? y : w0", "x != 0 ? y / 8 : w0", "x != 0 ? min(y, 7) : w0"}) {
     INFO(text);
     CHECK(step_of(text, value_kind::i64).does == action::interpret);
@@ -162,7 +158,6 @@ TEST_CASE("what the type leaves of an expression may read no argument") {
 }
 
 TEST_CASE("a 64-bit argument over a power of two is a shift, another quotient is not") {
-  using namespace per_call_forms;
   const auto shifts = [](const std::string& text, value_kind kind = value_kind::i64) {
     const per_call_step step = step_of(text, kind);
     if (step.does != action::shift) return -1;
@@ -191,7 +186,6 @@ TEST_CASE("a 64-bit argument over a power of two is a shift, another quotient is
 }
 
 TEST_CASE("the minimum of an argument and a constant is a step, with the argument's own kind") {
-  using namespace per_call_forms;
   const per_call_step wide = step_of("min(w2, 77)", value_kind::i32);
   CHECK(wide.does == action::minimum);
   CHECK(wide.operand == 77);
@@ -207,7 +201,6 @@ TEST_CASE("the minimum of an argument and a constant is a step, with the argumen
 }
 
 TEST_CASE("a limit that negative arguments do not have is a step; what only looks like it is not") {
-  using namespace per_call_forms;
   const per_call_step limit = step_of("n < 0 ? 9 : min(n, 9)", value_kind::i32);
   CHECK(limit.does == action::limit);
   CHECK(limit.operand == 9);
@@ -226,7 +219,6 @@ TEST_CASE("a limit that negative arguments do not have is a step; what only look
 }
 
 TEST_CASE("flags of 64-bit arguments that are not zero are one step") {
-  using namespace per_call_forms;
   struct term {
     const char* argument;
     std::int64_t weight;
@@ -290,7 +282,6 @@ TEST_CASE("flags of 64-bit arguments that are not zero are one step") {
 }
 
 TEST_CASE("terms of several flags stand one behind the other") {
-  using namespace per_call_forms;
   const auto program = values{}
                            .add("(w0 != 0) + 2 * (w1 != 0)", value_kind::i32, 0)
                            .add("4 * (w2 != 0)", value_kind::i32, 8)
@@ -306,7 +297,6 @@ TEST_CASE("terms of several flags stand one behind the other") {
 }
 
 TEST_CASE("what axes decide is written when the plan is made, where it fits") {
-  using namespace per_call_forms;
   const auto program = values{}
                            .add("x != 0 ? x * 100 : w0", value_kind::i32, 4)
                            .add("x != 0 ? x * 100 : w0", value_kind::u8, 8)
@@ -325,7 +315,6 @@ TEST_CASE("what axes decide is written when the plan is made, where it fits") {
 }
 
 TEST_CASE("a program is told by the values of the axes that are read, the last of those known") {
-  using namespace per_call_forms;
   const std::array<axis_value, 3> axes{axis_value{0, 3}, axis_value{1, 70}, axis_value{0, 5}};
   CHECK(detail::per_call_compiler{{}, call_fields()}.compile(axes, 2, {})->axes ==
         std::vector<std::int64_t>{70, 5});
@@ -333,7 +322,6 @@ TEST_CASE("a program is told by the values of the axes that are read, the last o
 }
 
 TEST_CASE("only neighbours in the arguments and in the parameter block become one step") {
-  using namespace per_call_forms;
   const auto steps = [](const values& of) { return of.compile()->steps.size(); };
   CHECK(steps(values{}.add_field("w0", 0).add_field("w1", 8)) == 1);
   CHECK(steps(values{}.add_field("w0", 0).add_field("w1", 16)) == 2);
@@ -361,7 +349,6 @@ TEST_CASE("only neighbours in the arguments and in the parameter block become on
 }
 
 TEST_CASE("moves replace steps where there are three of them or more") {
-  using namespace per_call_forms;
   for (const std::uint32_t count : {2U, 3U}) {
     values some;
     for (std::uint32_t i = 0; i < count; ++i) some.add_field("w" + std::to_string(i), 16 * i);
@@ -381,7 +368,6 @@ TEST_CASE("moves replace steps where there are three of them or more") {
 }
 
 TEST_CASE("a long copy becomes the longest moves that it has room for") {
-  using namespace per_call_forms;
   values all;
   for (std::uint32_t i = 0; i < 11; ++i) all.add_field("w" + std::to_string(i), 8 * i);  // 88 bytes
   all.add_field("n", 96);
@@ -402,7 +388,6 @@ TEST_CASE("a long copy becomes the longest moves that it has room for") {
 }
 
 TEST_CASE("narrow and short values that a move cannot have stay steps") {
-  using namespace per_call_forms;
   const auto steps_left = [](const std::string& text, value_kind kind) {
     const auto program = with_moves().add(text, kind, 16).compile();
     CHECK(program->moves.all.size() >= 11);
@@ -429,7 +414,6 @@ TEST_CASE("narrow and short values that a move cannot have stay steps") {
 }
 
 TEST_CASE("an expression is an argument alone where it is divided or multiplied by nothing but 1") {
-  using namespace per_call_forms;
   const auto alone = [](const char* text) { return detail::per_call_compiler::field_alone(parse(text)); };
   CHECK(alone("w3") == field("w3"));
   CHECK(alone("w3 / 1") == field("w3"));
@@ -446,3 +430,5 @@ TEST_CASE("an expression is an argument alone where it is divided or multiplied 
     CHECK(detail::per_call_compiler::axis_alone(parse(text)) == no_index);
   }
 }
+
+}  // namespace per_call_forms

@@ -56,10 +56,7 @@ const std::vector<std::size_t> counts = [] {
   return out;
 }();
 
-}  // namespace bound_parameters
-
 TEST_CASE("each parameter's address is its place among the arguments or in the parameter block") {
-  using namespace bound_parameters;
   struct way {
     parameter_binder bind;
     bool mixed;
@@ -81,7 +78,6 @@ TEST_CASE("each parameter's address is its place among the arguments or in the p
 }
 
 TEST_CASE("parameters of a copied parameter block lie in the copy, which is whole") {
-  using namespace bound_parameters;
   std::vector<copying_binder> ways{detail::bind_copy};
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") != 0) ways.push_back(detail::bind_copy_wide);
@@ -107,7 +103,6 @@ TEST_CASE("parameters of a copied parameter block lie in the copy, which is whol
 }
 
 TEST_CASE("a launch is bound as its layout needs") {
-  using namespace bound_parameters;
   for (const bool mixed : {false, true}) {
     const auto layout = layout_of(9, mixed);
     planned_launch planned;
@@ -138,3 +133,5 @@ TEST_CASE("a tensor map that is a parameter is passed by its address, one in a s
   CHECK(to[1] == nullptr);
   CHECK(to[3] == nullptr);
 }
+
+}  // namespace bound_parameters

@@ -33,10 +33,7 @@ explanation row_of_a_table() {
   return out;
 }
 
-}  // namespace formatted
-
 TEST_CASE("a line has the sentence, each launch, and what the choice took") {
-  using namespace formatted;
   const explanation why = row_of_a_table();
   const std::string begin = to_string(why) + "; one; two";
   using Catch::Matchers::Equals;
@@ -48,7 +45,6 @@ TEST_CASE("a line has the sentence, each launch, and what the choice took") {
 }
 
 TEST_CASE("as JSON, a line has the same") {
-  using namespace formatted;
   using Catch::Matchers::Equals;
   explanation why = row_of_a_table();
   const std::string sentence = text::quote_json(format_reason(why));
@@ -73,7 +69,6 @@ TEST_CASE("as JSON, a line has the same") {
 }
 
 TEST_CASE("each kernel's line has its grid, block and shared memory; a fill has none") {
-  using namespace formatted;
   std::vector<planned_launch> launches(4);
   launches[0].geometry = {.grid = {1, 2, 3}, .block = {4, 5, 6}, .shared_bytes = 1};
   launches[1].is_fill = true;
@@ -89,3 +84,5 @@ TEST_CASE("each kernel's line has its grid, block and shared memory; a fill has 
                                                  "c, grid 7x8x9, block 1x1x2",
                                                  "d, grid of the call, block 1x1x1"});
 }
+
+}  // namespace formatted

@@ -88,10 +88,7 @@ Value in_block(const planned_launch& of, std::size_t offset) {
   return out;
 }
 
-}  // namespace planned
-
 TEST_CASE("workspace buffers start at multiples of 256 bytes") {
-  using namespace planned;
   variant described = variant_of({kernel({buffer(0)})});
   described.workspace = {{"first", parse("length")}, {"second", parse("256")}, {"third", parse("1")}};
   const planned_variant made{described};
@@ -113,7 +110,6 @@ TEST_CASE("workspace buffers start at multiples of 256 bytes") {
 }
 
 TEST_CASE("a workspace of a size that cannot be is refused by its name") {
-  using namespace planned;
   variant described = variant_of({kernel({buffer(0)})});
   described.workspace = {{"sums", parse("length - 1")}};
   const planned_variant made{described};
@@ -128,7 +124,6 @@ TEST_CASE("a workspace of a size that cannot be is refused by its name") {
 }
 
 TEST_CASE("a fill has its byte and its buffer, and an empty buffer needs none") {
-  using namespace planned;
   variant described = variant_of({fill(1, 0xab), fill(0, 3)});
   described.workspace = {{"a", parse("16")}, {"b", parse("length")}};
   const planned_variant made{described};
@@ -144,7 +139,6 @@ TEST_CASE("a fill has its byte and its buffer, and an empty buffer needs none") 
 }
 
 TEST_CASE("grid, block, cluster and shared memory follow the problem, in their order") {
-  using namespace planned;
   launch described = kernel({argument("x")});
   described.grid = extents("length", "2", "3");
   described.block = extents("4", "length + 1", "5");
@@ -173,7 +167,6 @@ TEST_CASE("grid, block, cluster and shared memory follow the problem, in their o
 }
 
 TEST_CASE("an extent that is negative or needs more than 32 bits is refused by its name") {
-  using namespace planned;
   constexpr std::int64_t most = 0xffffffff;
   const auto check = [](const char* name, const auto& set) {
     INFO(name);
@@ -194,7 +187,6 @@ TEST_CASE("an extent that is negative or needs more than 32 bits is refused by i
 }
 
 TEST_CASE("a launch is empty where any extent of its grid is 0") {
-  using namespace planned;
   for (std::size_t i = 0; i < 3; ++i) {
     launch described = kernel({argument("x")});
     described.grid[i] = parse("length");
@@ -207,7 +199,6 @@ TEST_CASE("a launch is empty where any extent of its grid is 0") {
 }
 
 TEST_CASE("the values of a problem are written into the plan's own parameter block") {
-  using namespace planned;
   const planned_variant made =
       of_launch(kernel({integer("length", value_kind::i32), integer("length * 2 + width", value_kind::i64),
                         real("length * 0.25", value_kind::f64), integer("7", value_kind::u8)}));
@@ -224,7 +215,6 @@ TEST_CASE("the values of a problem are written into the plan's own parameter blo
 }
 
 TEST_CASE("a problem's value leaves the constant behind it as it is") {
-  using namespace planned;
   const auto plan = of_launch(kernel({integer("length", value_kind::u8), integer("7", value_kind::u8),
                                       integer("length", value_kind::i16), integer("9", value_kind::u8)}))
                         .plan_of(3);
@@ -235,7 +225,6 @@ TEST_CASE("a problem's value leaves the constant behind it as it is") {
 }
 
 TEST_CASE("a parameter that does not fit its type is refused by its text") {
-  using namespace planned;
   const planned_variant axis = of_launch(kernel({integer("length", value_kind::u8)}));
   CHECK_THAT(axis.refusal(255), no_text());
   CHECK_THAT(axis.refusal(256), has_text("parameter length would be 256, which does not fit"));
@@ -245,7 +234,6 @@ TEST_CASE("a parameter that does not fit its type is refused by its text") {
 }
 
 TEST_CASE("a lone launch takes the short way that its per-call values and maps allow") {
-  using namespace planned;
   const auto way = [](const launch& described) { return way_of(*of_launch(described).plan_of(5)); };
   CHECK(way(kernel({argument("x")})) == "direct");
   CHECK(way(kernel({integer("stride / 2", value_kind::i64)})) == "single");
@@ -270,7 +258,6 @@ TEST_CASE("a lone launch takes the short way that its per-call values and maps a
 }
 
 TEST_CASE("per-call values that the type decides are constants of the plan") {
-  using namespace planned;
   const planned_variant made = of_launch(kernel({integer("width > 0 ? 9 : stride", value_kind::i32)}));
   const auto plan = made.plan_of(5);
   CHECK(plan->launches[0].per_call == nullptr);
@@ -279,7 +266,6 @@ TEST_CASE("per-call values that the type decides are constants of the plan") {
 }
 
 TEST_CASE("problems share a per-call program where the axes that it reads are the same, up to 32 programs") {
-  using namespace planned;
   const planned_variant made = of_launch(kernel({integer("stride / (length / 10 + 1)", value_kind::i64)}));
   const auto first = made.plan_of(7);
   const auto again = made.plan_of(7);
@@ -295,7 +281,6 @@ TEST_CASE("problems share a per-call program where the axes that it reads are th
 }
 
 TEST_CASE("launches of one plan have parameter blocks and maps of their own, in one piece") {
-  using namespace planned;
   variant described = variant_of({kernel({integer("length", value_kind::i64), zeros(64)}), fill(0, 1),
                                   kernel({map("x", "length", "256"), map("y", "length * 2", "width * 4"),
                                           integer("length + 1", value_kind::i64)}),
@@ -330,7 +315,6 @@ TEST_CASE("launches of one plan have parameter blocks and maps of their own, in 
 }
 
 TEST_CASE("a launch takes the parameter block of the one before where every value is the same") {
-  using namespace planned;
   const auto per_call = [](const std::string& grid) {
     launch out = kernel({structure({integer("step + count", value_kind::i32), buffer(0)}, 16, 8)});
     out.grid = extents(grid);
@@ -369,7 +353,6 @@ TEST_CASE("a launch takes the parameter block of the one before where every valu
 }
 
 TEST_CASE("the parts of a map that the problem decides are in its plan, those of the call are not") {
-  using namespace planned;
   launch described = kernel({map("x", "rows", "stride * 4")});
   tensor_map_recipe& recipe = described.parameters[0].map.front();
   recipe.element_type = 9;
@@ -393,7 +376,6 @@ TEST_CASE("the parts of a map that the problem decides are in its plan, those of
 }
 
 TEST_CASE("a plan has the key by which calls of its problem find it") {
-  using namespace planned;
   const planned_variant made = of_launch(kernel({argument("x")}));
   const auto plan = made.plan_of(123);
   CHECK(plan->selected == &made.described());
@@ -405,7 +387,6 @@ TEST_CASE("a plan has the key by which calls of its problem find it") {
 }
 
 TEST_CASE("a plan is refused where find_unfit gives a reason, with this reason, and nowhere else") {
-  using namespace planned;
   const std::array<const char*, 12> texts{"length",
                                           "7",
                                           "length / (length - 3)",
@@ -463,3 +444,5 @@ TEST_CASE("a plan is refused where find_unfit gives a reason, with this reason, 
   CHECK(refused > 200);
   CHECK(planned > 200);
 }
+
+}  // namespace planned

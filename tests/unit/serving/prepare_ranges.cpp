@@ -61,10 +61,7 @@ std::string refusal(const axis_span& range) {
                                                   [&] { return read({range}); });
 }
 
-}  // namespace ranges_to_prepare
-
 TEST_CASE("a short range is tried whole") {
-  using namespace ranges_to_prepare;
   CHECK(sample_range(3, 7, 5) == values{3, 4, 5, 6, 7});
   CHECK(sample_range(3, 7, 100) == values{3, 4, 5, 6, 7});
   CHECK(sample_range(0, 1, 2) == values{0, 1});
@@ -72,7 +69,6 @@ TEST_CASE("a short range is tried whole") {
 }
 
 TEST_CASE("of a long range values are tried that lie equally far apart in ratio, and its ends") {
-  using namespace ranges_to_prepare;
   CHECK(sample_range(1, 1024, 11) == values{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024});
   CHECK(sample_range(1, 1024, 6) == values{1, 4, 16, 64, 256, 1024});
   CHECK(sample_range(0, 256, 3) == values{0, 16, 256});  // 0 counts as 1
@@ -87,7 +83,6 @@ TEST_CASE("of a long range values are tried that lie equally far apart in ratio,
 }
 
 TEST_CASE("up to as many problems of all axes together as may be are tried, each one") {
-  using namespace ranges_to_prepare;
   using sizes = std::vector<std::size_t>;
   const auto all = read({{"rows", 0, 255}, {"columns", 1, 256}});
   CHECK(all.problems() == 65536);
@@ -114,7 +109,6 @@ TEST_CASE("up to as many problems of all axes together as may be are tried, each
 }
 
 TEST_CASE("however many axes are swept, their problems stay within the bound") {
-  using namespace ranges_to_prepare;
   detail::prepared_ranges many;
   for (const std::size_t axes : {1U, 2U, 3U, 10U, 16U, 17U, 32U}) {
     many.first.assign(axes, 1);
@@ -133,7 +127,6 @@ TEST_CASE("however many axes are swept, their problems stay within the bound") {
 }
 
 TEST_CASE("ranges that repeat or lie in others are kept once, and what is tried again is bounded") {
-  using namespace ranges_to_prepare;
   std::vector<std::vector<axis_span>> same(2000, {{"rows", 1, 60000}});
   CHECK(keep(same).all().size() == 1);
   CHECK(keep(same).changes() == 1);
@@ -166,7 +159,6 @@ TEST_CASE("ranges that repeat or lie in others are kept once, and what is tried 
 }
 
 TEST_CASE("a range that is none is refused by its axis and its ends") {
-  using namespace ranges_to_prepare;
   CHECK_THAT(refusal({"row", 1, 2}),
              has_text("scale: prepare: 'row' from 1 to 2: the operator has no such axis"));
   CHECK_THAT(refusal({"rows", -1, 2}), has_text("'rows' from -1 to 2 is not a valid range of sizes"));
@@ -176,7 +168,6 @@ TEST_CASE("a range that is none is refused by its axis and its ends") {
 }
 
 TEST_CASE("ranges cover others where problem, arguments and values allow it") {
-  using namespace ranges_to_prepare;
   const auto& op = sample::description();
   const auto covers = [&](const detail::prepared_ranges& a, const detail::prepared_ranges& b) {
     return detail::covers(op, a, b);
@@ -206,7 +197,6 @@ TEST_CASE("ranges cover others where problem, arguments and values allow it") {
 }
 
 TEST_CASE("a measured problem lies within ranges up to their ends, and elsewhere where it is the same") {
-  using namespace ranges_to_prepare;
   const auto ranges = read({{"rows", 10, 20}});
   const auto within = [&](std::int64_t rows, std::int64_t columns, std::int64_t width = 0) {
     return ranges.contains(sample::problem({{"rows", rows}, {"columns", columns}, {"width", width}}));
@@ -221,3 +211,5 @@ TEST_CASE("a measured problem lies within ranges up to their ends, and elsewhere
   CHECK_FALSE(within(15, 64, 1));
   CHECK_FALSE(ranges.contains(sample::problem({{"dtype", 1}, {"rows", 15}, {"columns", 64}})));
 }
+
+}  // namespace ranges_to_prepare

@@ -78,10 +78,7 @@ struct disk {
                         [this](const std::string& message) { warned.push_back(message); }};
 };
 
-}  // namespace catalogs
-
 TEST_CASE("a version grows when what serves changes, and only then") {
-  using namespace catalogs;
   disk all;
   CHECK(all.refresh().version == 0);
   all.root.write("kernels/scale/cuda/m.json", catalog_manifest({"a", "b"}).dump());
@@ -107,7 +104,6 @@ TEST_CASE("a version grows when what serves changes, and only then") {
 }
 
 TEST_CASE("of files for other devices only the beginning is read, until such a device asks") {
-  using namespace catalogs;
   disk all;
   all.root.write("kernels/scale/cuda/m.json", catalog_manifest({"a"}).dump());
   all.root.write("kernels/scale/cuda/n.json", catalog_manifest({"b"}, "cuda", "sm_100a").dump());
@@ -142,7 +138,6 @@ TEST_CASE("of files for other devices only the beginning is read, until such a d
 }
 
 TEST_CASE("a file whose beginning does not say what it is for is read whole") {
-  using namespace catalogs;
   disk all;
   const std::string spaces(70'000, ' ');
   // What stands behind the first 64 KiB is not looked for.
@@ -174,7 +169,6 @@ TEST_CASE("a file whose beginning does not say what it is for is read whole") {
 }
 
 TEST_CASE("an overlay of another operator does not count, and a table of one is refused") {
-  using namespace catalogs;
   disk all;
   json other = catalog_table("a");
   other["operator"] = "rotary";
@@ -197,7 +191,6 @@ TEST_CASE("an overlay of another operator does not count, and a table of one is 
 }
 
 TEST_CASE("the last manifests stay when all go, with one warning each time") {
-  using namespace catalogs;
   disk all;
   CHECK(all.refresh().manifests.empty());
   CHECK(all.warned.empty());
@@ -221,7 +214,6 @@ TEST_CASE("the last manifests stay when all go, with one warning each time") {
 }
 
 TEST_CASE("warnings of a file are said when it is read, one mistake once, and those of rules once") {
-  using namespace catalogs;
   disk all;
   json manifest = catalog_manifest({"a"});
   for (int i = 0; i < 130; ++i) {
@@ -251,7 +243,6 @@ TEST_CASE("warnings of a file are said when it is read, one mistake once, and th
 }
 
 TEST_CASE("all that files say is read whole, and a variant that is forced is forced in it") {
-  using namespace catalogs;
   disk all;
   all.root.write("kernels/scale/cuda/m.json", catalog_manifest({"a", "b"}).dump());
   all.root.write("kernels/scale/host/m.json", catalog_manifest({"c"}, "host", "any").dump());
@@ -282,7 +273,6 @@ TEST_CASE("all that files say is read whole, and a variant that is forced is for
 
 TEST_CASE(
     "of tables for one device the newest decides, in whichever root it lies, from the next refresh on") {
-  using namespace catalogs;
   const temporary_folder first;
   const temporary_folder second;
   for (const temporary_folder* root : {&first, &second}) {
@@ -332,7 +322,6 @@ TEST_CASE(
 }
 
 TEST_CASE("what is wrong with an overlay or a root is said once, however many operators read it") {
-  using namespace catalogs;
   const temporary_folder folder;
   const std::string overlay = folder / "over.json";
   const std::string root = folder / "root";
@@ -380,3 +369,5 @@ TEST_CASE("what is wrong with an overlay or a root is said once, however many op
   std::filesystem::remove(root);
   CHECK(count_of_all() == 0);
 }
+
+}  // namespace catalogs

@@ -37,8 +37,6 @@ std::string verdict_on(float found, double wanted, double allowed) {
   return judge.verdict();
 }
 
-}  // namespace judged
-
 TEST_CASE("a variant is held to the error that its manifest states, and to its bits") {
   const auto driver = std::make_shared<host::driver>(1);
   tune::tensors memory{driver, 1};
@@ -87,7 +85,6 @@ TEST_CASE("what is changed in place has its first values again before each run")
 }
 
 TEST_CASE("infinities and NaN are right only where they belong") {
-  using namespace judged;
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK_THAT(verdict_on(infinity, HUGE_VAL, 1), no_text());
   CHECK_THAT(verdict_on(-infinity, -HUGE_VAL, 0), no_text());
@@ -156,7 +153,6 @@ TEST_CASE("tensors of a varied call have its spread, and begin one element behin
 }
 
 TEST_CASE("a value may be off by exactly what is allowed") {
-  using namespace judged;
   CHECK_THAT(verdict_on(1.5F, 1, 0.5), no_text());
   CHECK_THAT(verdict_on(0.5F, 1, 0.5), no_text());
   CHECK_THAT(verdict_on(1.5F, 1, 0.4375),
@@ -283,3 +279,5 @@ TEST_CASE("a margin is looked at from its first byte to its last, and inputs to 
   CHECK_THAT(verdict_after(in[15]), has_text("changes an input"));
   CHECK_THAT(verdict_after(out[8]), no_text());  // no value of it is wanted
 }
+
+}  // namespace judged

@@ -77,8 +77,6 @@ std::set<std::string> listed_features() {
   return {};
 }
 
-}  // namespace host_launches
-
 TEST_CASE("the host's properties are those of this machine") {
   const device_properties found = host::read_properties();
   CHECK(found.backend == "host");
@@ -93,7 +91,7 @@ TEST_CASE("the host's properties are those of this machine") {
   CHECK(found.attribute("multiprocessors") == CPU_COUNT(&mine));
   CHECK_FALSE(found.name.empty());
 
-  const std::set<std::string> listed = host_launches::listed_features();
+  const std::set<std::string> listed = listed_features();
   if (found.arch != "x86_64" || listed.empty()) return;
   for (const char* const feature : {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"}) {
     INFO(feature);
@@ -130,7 +128,6 @@ TEST_CASE("a driver has as many multiprocessors as threads") {
 }
 
 TEST_CASE("every block of a grid runs once and knows its place, with one thread or several") {
-  using namespace host_launches;
   for (const std::size_t threads : {1U, 3U}) {
     host::driver driver{threads};
     for (const dim3 grid : {dim3{1, 1, 1}, dim3{2, 1, 1}, dim3{5, 1, 1}, dim3{1, 4, 1}, dim3{1, 1, 3},
@@ -153,7 +150,6 @@ TEST_CASE("every block of a grid runs once and knows its place, with one thread 
 }
 
 TEST_CASE("a block's scratch memory is aligned, as large as asked for, and of no other block that runs") {
-  using namespace host_launches;
   host::driver driver{2};
   for (const std::uint32_t bytes : {1U, 100U, 4096U, 4097U, 50U, 100'000U}) {  // growing, and less again
     for (const std::uint32_t blocks : {1U, 6U}) {
@@ -169,7 +165,6 @@ TEST_CASE("a block's scratch memory is aligned, as large as asked for, and of no
 }
 
 TEST_CASE("a kernel's description tells its parameters") {
-  using namespace host_launches;
   host::driver driver{1};
   std::vector<parameter_slot> slots;
   CHECK(driver.parameters(handle_of(noting), slots));
@@ -240,3 +235,5 @@ TEST_CASE("what is no shared object is refused before the loader sees it") {
   CHECK_THAT(problem.what(),
              has_text("blob.so: cannot be loaded as a shared object: it is shorter than an ELF header"));
 }
+
+}  // namespace host_launches

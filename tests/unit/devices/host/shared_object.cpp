@@ -64,20 +64,16 @@ image whole() {
   return out;
 }
 
-}  // namespace shared_objects
-
 TEST_CASE("a shared object's needs are read") {
-  const auto image = shared_objects::whole();
+  const auto image = whole();
   const host::shared_object content{std::as_bytes(std::span{image.bytes})};
   CHECK(content.problem().empty());
   CHECK(content.libraries() == std::vector<std::string>{"a"});
 }
 
 TEST_CASE("each fault of a shared object has words") {
-  using shared_objects::dynamic;
-  using shared_objects::whole;
-  CHECK(shared_objects::image{}.problem() == "is shorter than an ELF header");
-  CHECK(shared_objects::image{std::string(64, '\0')}.problem() == "is not an ELF file");
+  CHECK(image{}.problem() == "is shorter than an ELF header");
+  CHECK(image{std::string(64, '\0')}.problem() == "is not an ELF file");
   CHECK(whole().put(4, std::uint8_t{1}).problem() == "is no 64-bit little-endian ELF file");
   CHECK(whole().put(20, std::uint32_t{2}).problem() == "is of another version of ELF than 1");
   CHECK(whole().put(7, std::uint8_t{9}).problem() == "is for another system: its ABI is 9");
@@ -115,15 +111,17 @@ TEST_CASE("each fault of a shared object has words") {
         "has relocations that lead outside of its segments or symbols, or of another type than it says");
   CHECK(entry(4, 0x6ffffffb, 0x40) == "was linked so that it may not be loaded by dlopen (-z nodlopen)");
   CHECK(entry(4, 0x6ffffffb, 0x08000000) == "is a program, no shared object: link it with -shared");
-  CHECK(whole().put(shared_objects::hash, std::uint32_t{0}).problem() ==
+  CHECK(whole().put(hash, std::uint32_t{0}).problem() ==
         "has a hash table that leads outside of its symbols");
 }
 
 TEST_CASE("a shared object that is cut off anywhere is refused") {
-  const auto image = shared_objects::whole();
-  for (std::size_t bytes = 0; bytes < image.bytes.size(); ++bytes) {
+  const auto all = whole();
+  for (std::size_t bytes = 0; bytes < all.bytes.size(); ++bytes) {
     INFO(bytes << " bytes");
     const std::string expected = bytes < 64 ? "is shorter than an ELF header" : "is cut off";
-    CHECK(shared_objects::image{image.bytes.substr(0, bytes)}.problem() == expected);
+    CHECK(image{all.bytes.substr(0, bytes)}.problem() == expected);
   }
 }
+
+}  // namespace shared_objects

@@ -39,8 +39,6 @@ std::string first(const table& of, std::int64_t rows) {
   return group.ids[group.row_times(row)[0].variant];
 }
 
-}  // namespace tied_rows
-
 TEST_CASE("a row records the values of the type axes that its group does not name") {
   table into;
   const auto put = [&](std::int64_t rows, std::int64_t alignment) {
@@ -63,7 +61,6 @@ TEST_CASE("two times are a tie up to twice the uncertainty") {
 }
 
 TEST_CASE("a variant that a neighbour did not measure counts there as its slowest") {
-  using namespace tied_rows;
   table table = empty();
   put(table, 64, {{"a", 10.1}, {"b", 10}});
   for (const std::int64_t rows : {32, 128}) put(table, rows, {{"b", 12}, {"c", 10}, {"d", 30}});
@@ -76,7 +73,6 @@ TEST_CASE("a variant that a neighbour did not measure counts there as its slowes
 }
 
 TEST_CASE("the nearest rows have a say, as many as asked for, and the nearer ones the larger one") {
-  using namespace tied_rows;
   table table = empty();
   put(table, 1024, {{"a", 10.1}, {"b", 10}});
   for (const std::int64_t rows : {512, 2048}) put(table, rows, {{"a", 10}, {"b", 11}});
@@ -94,7 +90,6 @@ TEST_CASE("the nearest rows have a say, as many as asked for, and the nearer one
 }
 
 TEST_CASE("the nearest rows have a say wherever they stand in the table") {
-  using namespace tied_rows;
   for (const bool far_first : {true, false}) {
     table table = empty();
     const auto put_far = [&table] {
@@ -114,7 +109,6 @@ TEST_CASE("the nearest rows have a say wherever they stand in the table") {
 }
 
 TEST_CASE("a size of 1 is as far from the others as its logarithm says") {
-  using namespace tied_rows;
   table table = empty();
   put(table, 1, {{"a", 10}, {"b", 20}});   // three doublings away
   put(table, 32, {{"a", 20}, {"b", 10}});  // two
@@ -124,7 +118,6 @@ TEST_CASE("a size of 1 is as far from the others as its logarithm says") {
 }
 
 TEST_CASE("equal scores leave the fastest in its place, and rows of one time as they are") {
-  using namespace tied_rows;
   table table = empty();
   put(table, 8, {{"a", 10}, {"b", 10}, {"c", 10}}, 0.5);
   CHECK(tune::settle_ties(table) == 0);
@@ -135,7 +128,6 @@ TEST_CASE("equal scores leave the fastest in its place, and rows of one time as 
 }
 
 TEST_CASE("the metric says which rows are near") {
-  using namespace tied_rows;
   const auto prefers = [](const auto& change) {
     table table = empty();
     put(table, 64, {{"a", 10.1}, {"b", 10}});
@@ -164,3 +156,5 @@ TEST_CASE("the metric says which rows are near") {
           feature(rule, axis_metric::log, 1);
         }) == "a");  // 0 and 1 are one place: of both neighbours the first row counts
 }
+
+}  // namespace tied_rows
