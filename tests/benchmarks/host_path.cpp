@@ -154,13 +154,7 @@ template <class Operator>
 json take_all(const char* kernel) {
   json names = json::array();
   for (const auto& field : sy::describe<Operator>().fields) names.push_back(field.name);
-  return {{"id", "all"},
-          {"launches",
-           {{{"blob", "nothing.so"},
-             {"kernel", kernel},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", names}}}}};
+  return {{"id", "all"}, {"launches", {{{"blob", "nothing.so"}, {"kernel", kernel}, {"parameters", names}}}}};
 }
 
 rotary::arguments rotary_call(void* memory) {
@@ -464,8 +458,7 @@ void measure_opening() {
   }
   print("opening a catalog, 20 operators, 10,000 variants and rows", at_quantile(times, 0.5), "ms");
 
-  const disk large;
-  large.put_manifest("nothing", make_variants(1000));
+  const disk large{"nothing", make_variants(1000)};
   large.put_table("nothing", {make_group(make_rows(10'000, random, 1000))});
   times.clear();
   const auto driver = std::make_shared<sy::host::driver>(1);
@@ -485,8 +478,7 @@ void measure_opening() {
 void measure_decoding() {
   constexpr int steps = 100'000;
   constexpr int passes = 7;
-  const disk files;
-  files.put_manifest("nothing", make_variants(6));
+  const disk files{"nothing", make_variants(6)};
   draw random;
   files.put_table("nothing", {make_group(make_rows(10'000, random))});
   std::vector<double> best(steps, 1e9);

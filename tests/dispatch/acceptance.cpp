@@ -44,27 +44,25 @@ struct refusing_engine {
 
 TEST_CASE("each manifest and table is shown to the program before it is used, once for each version") {
   refusing_engine engine;
-  sy::catalog catalog{engine.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{engine, fresh_host()};
   CHECK(run(on, {}) == 2);
   CHECK(engine.asked == std::vector<std::string>{engine.files.manifest_path("stamp").string(),
                                                  engine.files.table_path("stamp").string()});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(engine.asked.size() == 2);
   rank(engine.files, "one", "two");
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(engine.asked.size() == 3);
   CHECK(run(on, {}) == 1);
 }
 
 TEST_CASE("a table that the program refuses leaves the old one in use, with its words") {
   refusing_engine engine;
-  sy::catalog catalog{engine.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{engine, fresh_host()};
   CHECK(run(on, {}) == 2);
   engine.refused = "stamp";
   rank(engine.files, "one", "two");
-  const sy::reload_report report = catalog.reload();
+  const sy::reload_report report = on.catalog.reload();
   CHECK(report.changed.empty());
   REQUIRE(report.refused.size() == 1);
   CHECK_THAT(report.refused[0], has_text("[switchyard.113] " + engine.files.table_path("stamp").string() +
@@ -73,7 +71,7 @@ TEST_CASE("a table that the program refuses leaves the old one in use, with its 
   CHECK(run(on, {}) == 2);
   engine.refused.clear();
   rank(engine.files, "one", "two");  // published anew
-  CHECK(catalog.reload().refused.empty());
+  CHECK(on.catalog.reload().refused.empty());
   CHECK(run(on, {}) == 1);
 }
 
@@ -81,14 +79,12 @@ TEST_CASE("a table that the program refuses from the start is not used, nor is o
   refusing_engine engine;
   engine.refused = "times_us";
   {
-    sy::catalog catalog{engine.options()};
-    sy::dispatcher<stamp> on{catalog, fresh_host()};
+    disk_dispatcher<stamp> on{engine, fresh_host()};
     CHECK(run(on, {}) == 1);  // the manifest's order
     CHECK_THAT(engine.files.log(), has_text("it is not signed (the file is not used)"));
   }
   engine.refused = "two";  // the manifest has it as well
-  sy::catalog catalog{engine.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{engine, fresh_host()};
   CHECK_THROWS_AS(run(on, {}), sy::call_error);
   CHECK_THAT(engine.files.log(),
              has_text("here.json: the program refuses it: no key (the file is not used)") &&

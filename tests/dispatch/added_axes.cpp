@@ -22,8 +22,8 @@ json requiring(const std::string& id, int number, const std::vector<std::string>
 }
 
 /// The first serves calls of two blocks alone, and is the fastest.
-void put_conditional(const disk& files) {
-  files.put_manifest("stamp", {requiring("pair", 2, {"blocks == 2"}), stamp_variant("any", 1)});
+disk with_a_condition() {
+  return {"stamp", {requiring("pair", 2, {"blocks == 2"}), stamp_variant("any", 1)}};
 }
 
 /// Arguments that are a small array.
@@ -41,11 +41,9 @@ struct weighted {
 }  // namespace
 
 TEST_CASE("a condition on arguments decides call by call, also among calls of one problem") {
-  const disk files;
-  put_conditional(files);
+  const disk files = with_a_condition();
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   for (int round = 0; round < 3; ++round) {
     CHECK(run(on, {.blocks = 1}) == 1);
     CHECK(run(on, {.blocks = 2}) == 2);
@@ -60,10 +58,8 @@ TEST_CASE("a condition on arguments decides call by call, also among calls of on
 }
 
 TEST_CASE("a condition is part of what is explained, and of why nothing serves") {
-  const disk files;
-  files.put_manifest("stamp", {requiring("pair", 2, {"blocks == 2"})});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  const disk files{"stamp", {requiring("pair", 2, {"blocks == 2"})}};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   const sy::explanation why = on.explain({.blocks = 2});
   CHECK(why.variant == "pair");
   CHECK_THAT(why.problem, has_text("seqlen=1 blocks==2=true"));
@@ -75,8 +71,7 @@ TEST_CASE("a condition is part of what is explained, and of why nothing serves")
 }
 
 TEST_CASE("rules that are asked for a problem without the axes that files added take them as false") {
-  const disk files;
-  put_conditional(files);
+  const disk files = with_a_condition();
   sy::catalog catalog{files.options()};
   const auto rules = catalog.make_selector(sy::describe<stamp>(), sy::host::read_properties());
   REQUIRE(rules->op->axes.size() == sy::axis_count<stamp> + 1);
@@ -88,15 +83,13 @@ TEST_CASE("rules that are asked for a problem without the axes that files added 
 }
 
 TEST_CASE("rows may be of calls for which a condition holds, and pins and denials too") {
-  const disk files;
-  files.put_manifest(
-      "stamp", {requiring("pair", 2, {"blocks == 2"}), stamp_variant("any", 1), stamp_variant("other", 3)});
+  const disk files{
+      "stamp", {requiring("pair", 2, {"blocks == 2"}), stamp_variant("any", 1), stamp_variant("other", 3)}};
   files.put_table("stamp", {stamp_group({row(1, 1, {{"any", 2.0}, {"other", 1.0}})},
                                         {{"dtype", "f32"}, {"blocks==2", false}}),
                             stamp_group({row(1, 1, {{"pair", 9.0}, {"any", 5.0}, {"other", 7.0}})},
                                         {{"dtype", "f32"}, {"blocks == 2", true}})});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {.blocks = 1}) == 3);
   CHECK(run(on, {.blocks = 2}) == 1);
   CHECK(on.explain({.blocks = 1}).chosen.why == sy::reason::exact);
@@ -105,20 +98,18 @@ TEST_CASE("rows may be of calls for which a condition holds, and pins and denial
       disk::make_table("stamp", {stamp_group({row(1, 1, {{"any", 5.0}, {"pair", 9.0}, {"other", 7.0}})})});
   denying["deny"] = json::array({{{"variant", "any"}, {"reason", "slow"}, {"type", {{"blocks==2", true}}}}});
   files.write(files.table_path("stamp"), denying.dump());
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {.blocks = 1}) == 1);
   CHECK(run(on, {.blocks = 2}) == 3);
   CHECK(files.log().empty());
 }
 
 TEST_CASE("rows do not decide calls for which a condition holds that they were not measured with") {
-  const disk files;
-  put_conditional(files);
+  const disk files = with_a_condition();
   json group = stamp_group({row(1, 1, {{"any", 5.0}})});
   group["measured_with"] = {{"blocks==2", false}};
   files.put_table("stamp", {group});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(on.explain({.blocks = 1}).chosen.why == sy::reason::exact);
   const sy::explanation why = on.explain({.blocks = 2});
   CHECK(why.chosen.why == sy::reason::heuristic);
@@ -127,8 +118,7 @@ TEST_CASE("rows do not decide calls for which a condition holds that they were n
 }
 
 TEST_CASE("recordings and debug lines have the conditions") {
-  const disk files;
-  put_conditional(files);
+  const disk files = with_a_condition();
   sy::catalog_options options = files.options();
   options.settings.record = (files.root() / "problems.jsonl").string();
   options.settings.debug = sy::debug_level::choices;
@@ -154,8 +144,7 @@ TEST_CASE("prepare loads what a call needs under its conditions, for ranges too"
   pair["launches"][0]["blob"] = "pair.so";
   files.put_manifest("stamp", {pair, stamp_variant("any", 1)});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare({.seqlen = 4, .blocks = 4});
   CHECK(driver->loads == 1);
   CHECK(run(on, {.seqlen = 4, .blocks = 4}) == 2);
@@ -167,29 +156,27 @@ TEST_CASE("prepare loads what a call needs under its conditions, for ranges too"
 }
 
 TEST_CASE("files that name new conditions, and no conditions any more, are taken into use") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("any", 1)});
+  const disk files{"stamp", {stamp_variant("any", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare({}, {{"seqlen", 1, 4}});
   CHECK(run(on, {.blocks = 2}) == 1);
   files.write(files.kernels("stamp") / "pair.so", read_text(disk::built("stamp.so")) + std::string(8, 'x'));
   json pair = requiring("pair", 2, {"blocks == 2"});
   pair["launches"][0]["blob"] = "pair.so";
   files.put_manifest("stamp", {pair, stamp_variant("any", 1)});
-  CHECK(catalog.reload().refused.empty());
+  CHECK(on.catalog.reload().refused.empty());
   const int loads = driver->loads;
   CHECK(loads == 2);  // the reload loaded what both kinds of calls need
   CHECK(run(on, {.blocks = 2}) == 2);
   CHECK(run(on, {.blocks = 1}) == 1);
   CHECK(driver->loads == loads);
   files.put_manifest("stamp", {requiring("many", 4, {"blocks > 8"}), pair, stamp_variant("any", 1)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {.blocks = 2}) == 2);
   CHECK(run(on, {.blocks = 9}) == 4);
   files.put_manifest("stamp", {stamp_variant("any", 1)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {.blocks = 2}) == 1);
   CHECK(run(on, {.blocks = 9}) == 1);
 }
@@ -204,12 +191,11 @@ TEST_CASE("a replacement loads what known problems need without its new conditio
   const json triple = in_own_blob(requiring("triple", 3, {"blocks == 3"}), "triple.so");
   files.put_manifest("stamp", {triple, stamp_variant("any", 1)});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   CHECK(run(on, {.blocks = 1}) == 1);
   const json pair = in_own_blob(requiring("pair", 2, {"blocks == 2"}), "pair.so");
   files.put_manifest("stamp", {triple, pair, stamp_variant("any", 1)});
-  CHECK(catalog.reload().refused.empty());
+  CHECK(on.catalog.reload().refused.empty());
   driver->is_capturing = true;  // nothing is loaded from now on
   CHECK(run(on, {.blocks = 1}) == 1);
   CHECK(run(on, {.blocks = 2}) == 2);
@@ -222,8 +208,7 @@ TEST_CASE("the entry that goes over 64 conditions is left out with a warning, an
     variants.push_back(requiring("v" + std::to_string(i), i, {"blocks == " + std::to_string(i)}));
   variants.push_back(stamp_variant("any", 100));
   files.put_manifest("stamp", variants);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {.blocks = 1}) == 1);
   CHECK(run(on, {.blocks = 64}) == 64);
   CHECK(run(on, {.blocks = 65}) == 100);
@@ -241,8 +226,7 @@ TEST_CASE("a condition may read the elements of an argument that is a small arra
   json equal = variant("equal", 2);
   equal["requires"] = json::array({"w[0] == w[1] && w[1] == w[2]"});
   files.put_manifest("weighted", {equal, variant("any", 1)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<weighted> on{catalog, sy::device::host()};
+  disk_dispatcher<weighted> on{files, sy::device::host()};
   std::int32_t out = 0;
   on(nullptr, {.out = &out});
   CHECK(out == 2);
@@ -260,8 +244,7 @@ TEST_CASE("what goes by an argument as if it were a size is refused, and the res
   by_blocks["rows"] =
       json::array({{{"at", json::array({1, 1, 2})}, {"times_us", {{"many", 1.0}, {"other", 2.0}}}}});
   files.put_table("stamp", {by_blocks, stamp_group({row(1, 1, {{"other", 1.0}, {"many", 4.0}})})});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   for (const int blocks : {2, 64}) CHECK(run(on, {.blocks = blocks}) == 3);
   CHECK_THAT(files.log(), has_text("/variants/0/cost: 'blocks * blocks' goes by the argument 'blocks'") &&
                               has_text("/groups/0/axes/2: 'blocks' goes by the argument 'blocks'"));

@@ -79,20 +79,19 @@ TEST_CASE("a variant whose blob comes late serves from then on") {
           } else {
             files.put_manifest("stamp", {late_variant()});
           }
-          sy::catalog catalog{files.options()};
-          sy::dispatcher<stamp> on{catalog, fresh_host()};
+          disk_dispatcher<stamp> on{files, fresh_host()};
           if (has_other) {
             CHECK(run(on, {}) == 2);
           } else {
             CHECK_THROWS_WITH(run(on, {}), has_text("[switchyard.302]"));
           }
-          way.begin(catalog);
-          const std::uint64_t before = catalog.generation();
+          way.begin(on.catalog);
+          const std::uint64_t before = on.catalog.generation();
           copy_part(files, "stamp_other.so", "late.so", SIZE_MAX);
-          way.wait(catalog, [&] { return serves(on, 1001); });
+          way.wait(on.catalog, [&] { return serves(on, 1001); });
           CHECK(run(on, {}) == 1001);
-          CHECK(catalog.generation() != before);
-          CHECK(catalog.reload().changed.empty());
+          CHECK(on.catalog.generation() != before);
+          CHECK(on.catalog.reload().changed.empty());
         }
       }
     }
@@ -103,19 +102,19 @@ TEST_CASE("a blob that grows is not taken before it is whole, and nothing is war
   const disk files;
   std::filesystem::create_directories(files.kernels("stamp"));
   files.put_manifest("stamp", {late_variant(), stamp_variant("other", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 2);
-  const std::uint64_t before = catalog.generation();
+  const std::uint64_t before = on.catalog.generation();
   for (std::size_t bytes = 0; bytes < 6; ++bytes) {
     copy_part(files, "stamp_other.so", "late.so", bytes * 1000);
-    CHECK(catalog.reload().changed.empty());
+    CHECK(on.catalog.reload().changed.empty());
     CHECK(run(on, {}) == 2);
   }
-  CHECK(catalog.generation() == before);
+  CHECK(on.catalog.generation() == before);
   CHECK(count_of(files.log(), "warning") == 1);
   copy_part(files, "stamp_other.so", "late.so", SIZE_MAX);
-  CHECK(catalog.reload().changed == std::vector<std::string>{(files.kernels("stamp") / "late.so").string()});
+  CHECK(on.catalog.reload().changed ==
+        std::vector<std::string>{(files.kernels("stamp") / "late.so").string()});
   CHECK(run(on, {}) == 1001);
 }
 
@@ -127,41 +126,37 @@ TEST_CASE("a variant of two blobs serves once both are there") {
   second["blob"] = "second.so";
   both["launches"].push_back(second);
   files.put_manifest("stamp", {both, stamp_variant("other", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 2);
   const auto whole = read_text(disk::built("stamp_other.so"));
   files.write(files.kernels("stamp") / "late.so", whole);
-  CHECK(catalog.reload().changed.empty());
+  CHECK(on.catalog.reload().changed.empty());
   CHECK(run(on, {}) == 2);
   files.write(files.kernels("stamp") / "second.so", whole);
-  CHECK(catalog.reload().changed ==
+  CHECK(on.catalog.reload().changed ==
         std::vector<std::string>{(files.kernels("stamp") / "second.so").string()});
   CHECK(run(on, {}) == 1001);
 }
 
 TEST_CASE("a blob that comes after its manifest is taken at the next look of a watching catalog") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files{"stamp", {stamp_variant("one", 1)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 1);
   files.put_manifest("stamp", {late_variant()});
-  for (int i = 0; i < 6; ++i) CHECK(catalog.reload().refused.size() == 1);  // the next try is due in a minute
+  for (int i = 0; i < 6; ++i)
+    CHECK(on.catalog.reload().refused.size() == 1);  // the next try is due in a minute
   CHECK(run(on, {}) == 1);
   files.put_blob("stamp", "stamp_other.so", "late.so");
-  catalog.watch(std::chrono::milliseconds{10});
+  on.catalog.watch(std::chrono::milliseconds{10});
   for (int i = 0; i < 500 && !serves(on, 1001); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   CHECK(run(on, {}) == 1001);
 }
 
 TEST_CASE("each dispatcher of a variant is given its blob, and a blob that cannot be read is read again") {
-  const disk files;
-  files.put_manifest("stamp", {late_variant(), stamp_variant("other", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
-  sy::dispatcher<stamp> on_another{catalog, fresh_host()};
+  const disk files{"stamp", {late_variant(), stamp_variant("other", 2)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
+  sy::dispatcher<stamp> on_another{on.catalog, fresh_host()};
   CHECK(run(on, {}) == 2);
   CHECK(run(on_another, {}) == 2);
   files.put_blob("stamp", "stamp_other.so", "late.so");
@@ -169,12 +164,12 @@ TEST_CASE("each dispatcher of a variant is given its blob, and a blob that canno
     const auto blob = files.kernels("stamp") / "late.so";
     std::filesystem::permissions(blob, std::filesystem::perms::none);
     if (!std::ifstream{blob}) {  // not as root
-      CHECK(catalog.reload().changed.empty());
+      CHECK(on.catalog.reload().changed.empty());
       CHECK(run(on, {}) == 2);
     }
     std::filesystem::permissions(blob, std::filesystem::perms::owner_read);
   }
-  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(on.catalog.reload().changed.size() == 1);
   CHECK(run(on, {}) == 1001);
   CHECK(run(on_another, {}) == 1001);
 }

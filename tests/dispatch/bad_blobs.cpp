@@ -106,13 +106,12 @@ TEST_CASE("a variant whose blob cannot be used gives way to the next, with one w
       fault.cause(files, broken);
       files.put_manifest("stamp", {broken, stamp_variant("sound", 2)});
       files.put_table("stamp", {stamp_group({row(1, 1, {{"broken", 1.0}, {"sound", 2.0}})})});
-      sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      disk_dispatcher<stamp> on{files, fresh_host()};
       CHECK(on.explain({}).variant == "broken");
-      const std::uint64_t before = catalog.generation();
+      const std::uint64_t before = on.catalog.generation();
       for (int i = 1; i < 4; ++i) CHECK(run(on, {.seqlen = i}) == 2);
       CHECK(on.explain({}).variant == "sound");
-      CHECK(catalog.generation() != before);
+      CHECK(on.catalog.generation() != before);
       CHECK_THAT(on.explain({}).candidates.at(0).obstacle, has_text("could not be loaded"));
       const std::string log = files.log();
       INFO(log);
@@ -131,8 +130,7 @@ TEST_CASE("when nothing is left, the call is an error that says so") {
       json broken = stamp_variant("broken", 1);
       fault.cause(files, broken);
       files.put_manifest("stamp", {broken, stamp_variant("half", 3, {{"dtype", "f16"}})});
-      sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      disk_dispatcher<stamp> on{files, fresh_host()};
       for (int i = 0; i < 2; ++i) {
         const auto problem = sy::test::error_of<sy::call_error>([&] { return run(on, {}); });
         CHECK(problem.code() == sy::error_code::no_variant);
@@ -149,8 +147,7 @@ TEST_CASE("threads that meet the same broken blob at once warn once") {
   json broken = stamp_variant("broken", 1);
   spoil(files, broken, "no ELF at all");
   files.put_manifest("stamp", {broken, stamp_variant("sound", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   std::atomic<int> right{0};
   sy::test::run_threads(8, [&](int t) {
     for (int i = 1; i <= 20; ++i) {

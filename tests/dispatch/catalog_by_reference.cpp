@@ -28,14 +28,12 @@ class cpu_router final : public switchyard::stream_router {
 
 TEST_CASE("a file that includes only the dispatcher's header calls through a catalog it is given") {
   const test::disk files;
-  files.put_manifest("solo", {{{"id", "only"},
-                               {"config", {{"number", 21}}},
-                               {"launches",
-                                {{{"blob", "stamp.so"},
-                                  {"kernel", "stamp"},
-                                  {"grid", {1, 1, 1}},
-                                  {"block", {1, 1, 1}},
-                                  {"parameters", {"out", {{"i32", "number"}}}}}}}}});
+  files.put_manifest(
+      "solo",
+      {{{"id", "only"},
+        {"config", {{"number", 21}}},
+        {"launches",
+         {{{"blob", "stamp.so"}, {"kernel", "stamp"}, {"parameters", {"out", {{"i32", "number"}}}}}}}}});
   switchyard::catalog_options options = files.options();
   options.streams = std::make_shared<cpu_router>();
   switchyard::catalog catalog{options};

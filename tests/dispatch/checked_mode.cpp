@@ -325,22 +325,17 @@ struct turned {
   }
 };
 
-}  // namespace checked_mode
-
 TEST_CASE("checked mode reads the lengths of packed sequences") {
-  using namespace checked_mode;
   check_packed<attention_forward>([](const packed& of) { return of.forward(); });
   check_packed<attention_backward>([](const packed& of) { return of.backward(); });
 }
 
 TEST_CASE("checked mode reads the pages that are in use") {
-  using namespace checked_mode;
   check_pages<attention_forward>([](const pages& of) { return of.forward(); });
   check_pages<attention_decode>([](const pages& of) { return of.decode(); });
 }
 
 TEST_CASE("checked mode reads positions, offsets and lengths of rotary") {
-  using namespace checked_mode;
   served<rotary> all;
   const turned good;
   all.expect_legal(good.placed());
@@ -361,7 +356,6 @@ TEST_CASE("checked mode reads positions, offsets and lengths of rotary") {
 }
 
 TEST_CASE("checked mode reads positions and slots of rotary_cache") {
-  using namespace checked_mode;
   served<rotary_cache> all;
   longs positions{0, 1, 7};
   longs slots{11, -1, 0};
@@ -380,7 +374,6 @@ TEST_CASE("checked mode reads positions and slots of rotary_cache") {
 }
 
 TEST_CASE("checked mode refuses ids outside the table, which give rows of NaN elsewhere") {
-  using namespace checked_mode;
   served<embedding> all;
   ints ids{0, 9, 4};
   const auto call =
@@ -393,7 +386,6 @@ TEST_CASE("checked mode refuses ids outside the table, which give rows of NaN el
 }
 
 TEST_CASE("checked mode says once that a captured call is not checked") {
-  using namespace checked_mode;
   served<embedding> all;
   const ints ids{77};
   const auto call = on_device<embedding>(
@@ -412,7 +404,6 @@ TEST_CASE("checked mode says once that a captured call is not checked") {
 }
 
 TEST_CASE("checked mode says what it could not read, and counts what it refuses") {
-  using namespace checked_mode;
   served<embedding> all;
   const ints ids{3};
   auto call =
@@ -433,3 +424,5 @@ TEST_CASE("checked mode says what it could not read, and counts what it refuses"
   }
   CHECK(refused == 1);
 }
+
+}  // namespace checked_mode

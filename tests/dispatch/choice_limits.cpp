@@ -48,12 +48,11 @@ void put_limited_variants(const disk& files) {
 TEST_CASE("a workspace limit is a constraint of the choice") {
   const disk files;
   put_limited_variants(files);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> any{catalog, sy::device::host()};
+  disk_dispatcher<stamp> any{files, sy::device::host()};
   CHECK(run(any, {.seqlen = 16}) == 1);
   CHECK(any.workspace_bytes({.seqlen = 16}) == 16'384);
 
-  sy::dispatcher<stamp> few = limited(catalog, {.workspace_bytes = 1000});
+  sy::dispatcher<stamp> few = limited(any.catalog, {.workspace_bytes = 1000});
   CHECK(run(few, {.seqlen = 16}) == 2);   // by its row
   CHECK(run(few, {.seqlen = 300}) == 2);  // by prediction
   CHECK(few.workspace_bytes({.seqlen = 16}) == 256);
@@ -65,7 +64,7 @@ TEST_CASE("a workspace limit is a constraint of the choice") {
   CHECK(why.candidates[0].obstacle == "needs 16384 bytes of workspace, more than the limit of 1000");
   CHECK(why.candidates[1].admissible);
 
-  sy::dispatcher<stamp> none = limited(catalog, {.workspace_bytes = 0});
+  sy::dispatcher<stamp> none = limited(any.catalog, {.workspace_bytes = 0});
   CHECK(run(none, {.seqlen = 16}) == 3);
   few.prepare({.batch = 4}, {{"seqlen", 1, 64}});
 
@@ -122,8 +121,7 @@ TEST_CASE("a call is served by a variant for which its memory suffices") {
   const disk files;
   put_limited_variants(files);
   auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   CHECK(run_within(on, {.seqlen = 16}, 16'384) == 1);
   for (int i = 0; i < 3; ++i) {
     CHECK(run_within(on, {.seqlen = 16}, 16'383) == 2);
@@ -136,7 +134,7 @@ TEST_CASE("a call is served by a variant for which its memory suffices") {
   CHECK(run(on, {.seqlen = 16}) == 1);  // the device gives it
 
   files.put_manifest("stamp", {three()[0], three()[1]});
-  CHECK_FALSE(catalog.reload().changed.empty());
+  CHECK_FALSE(on.catalog.reload().changed.empty());
   CHECK_THROWS_WITH(run_within(on, {.seqlen = 16}, 100),
                     "[switchyard.301] stamp: the workspace has 100 bytes; 256, aligned to 256, are needed. "
                     "workspace_bytes() tells how many");
@@ -154,8 +152,7 @@ TEST_CASE("a call that its arguments keep from the smaller variant says what mem
   variants[1]["launches"][0]["grid"] = {"8 / blocks", 1, 1};
   variants.pop_back();
   files.put_manifest("stamp", variants);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   for (int i = 0; i < 2; ++i) {
     CHECK(run_within(on, {.seqlen = 16, .blocks = 8}, 256) == 2);
     CHECK_THROWS_WITH(run_within(on, {.seqlen = 16, .blocks = 0}, 256),
@@ -164,7 +161,7 @@ TEST_CASE("a call that its arguments keep from the smaller variant says what mem
   }
   variants.push_back(three()[2]);
   files.put_manifest("stamp", variants);
-  CHECK_FALSE(catalog.reload().changed.empty());
+  CHECK_FALSE(on.catalog.reload().changed.empty());
   CHECK(run_within(on, {.seqlen = 16, .blocks = 0}, 256) == 3);
   CHECK(run_within(on, {.seqlen = 16, .blocks = 8}, 256) == 2);
 }
@@ -178,8 +175,7 @@ TEST_CASE("inside a capture a smaller variant is not loaded for want of memory")
   variants.pop_back();
   files.put_manifest("stamp", variants);
   auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare({.seqlen = 16});
   driver->is_capturing = true;
   CHECK_THROWS_WITH(run_within(on, {.seqlen = 16}, 256), has_text("[switchyard.212]"));
@@ -189,11 +185,11 @@ TEST_CASE("inside a capture a smaller variant is not loaded for want of memory")
   CHECK(run_within(on, {.seqlen = 16}, 256) == 2);
 
   driver->is_capturing = false;
-  catalog.seal({.load = sy::seal_action::refuse});
+  on.catalog.seal({.load = sy::seal_action::refuse});
   files.write(files.kernels("stamp") / "third.so", read_text(disk::built("stamp.so")) + "xx");
   variants[1]["launches"][0]["blob"] = "third.so";
   files.put_manifest("stamp", variants);
-  catalog.reload();
+  on.catalog.reload();
   CHECK(run(on, {.seqlen = 16}) == 1);
   CHECK_THROWS_WITH(run_within(on, {.seqlen = 16}, 256), has_text("[switchyard.306]"));
 }
@@ -201,8 +197,7 @@ TEST_CASE("inside a capture a smaller variant is not loaded for want of memory")
 TEST_CASE("threads that give different memory get the variants that it suffices for") {
   const disk files;
   put_limited_variants(files);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   std::vector<int> wrong(4);
   auto threads = sy::test::start_threads(4, [&](int t) {
     for (int i = 0; i < 500; ++i) {
@@ -213,7 +208,7 @@ TEST_CASE("threads that give different memory get the variants that it suffices 
   });
   for (int i = 0; i < 20; ++i) {  // plans come and go meanwhile
     put_limited_variants(files);
-    (void)catalog.reload();
+    (void)on.catalog.reload();
   }
   sy::test::join_all(threads);
   CHECK(wrong == std::vector<int>(4));
@@ -229,8 +224,7 @@ TEST_CASE("the workspace of ranges suffices whichever table arrives") {
   variants.back()["workspace"] = {{"scratch", 7'000'000}};
   files.put_manifest("stamp", variants);
   files.put_table("stamp", {stamp_group({row(1, 16, {{"bare", 1.0}, {"modest", 2.0}})})});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {.seqlen = 16}) == 3);
   CHECK(on.workspace_bytes({.seqlen = 16}) == 0);              // of the present choice
   CHECK(on.workspace_bytes({.seqlen = 16}, {}) == 1'600'000);  // of any
@@ -248,7 +242,7 @@ TEST_CASE("the workspace of ranges suffices whichever table arrives") {
   const std::size_t enough = on.workspace_bytes({}, {{"batch", 1, 2}, {"seqlen", 1, 16}});
   for (const char* const best : {"roomy", "modest", "bare", "narrow"}) {
     files.put_table("stamp", {stamp_group({row(1, 16, {{best, 1.0}})})});
-    catalog.reload();
+    on.catalog.reload();
     for (std::int64_t batch = 1; batch <= 2; ++batch) {
       for (std::int64_t seqlen = 1; seqlen <= 16; ++seqlen)
         CHECK(on.workspace_bytes({.batch = batch, .seqlen = seqlen}) <= enough);
@@ -256,9 +250,9 @@ TEST_CASE("the workspace of ranges suffices whichever table arrives") {
   }
 
   // A limit bounds it, and variants that other limits exclude do not count.
-  sy::dispatcher<stamp> few = limited(catalog, {.workspace_bytes = 5'000});
+  sy::dispatcher<stamp> few = limited(on.catalog, {.workspace_bytes = 5'000});
   CHECK(few.workspace_bytes({}, {{"seqlen", 1, 31}}) == 5'000);
-  sy::dispatcher<stamp> exact = limited(catalog, {.max_error = 0.5});
+  sy::dispatcher<stamp> exact = limited(on.catalog, {.max_error = 0.5});
   CHECK(exact.workspace_bytes({}, {{"seqlen", 1, 31}}) == 0);
 }
 
@@ -268,8 +262,7 @@ TEST_CASE("conditions on arguments count as the call's, and both ways where a ra
   variants[0]["requires"] = {"blocks == 2"};
   variants[1]["requires"] = {"blocks == seqlen"};
   files.put_manifest("stamp", variants);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(on.workspace_bytes({.seqlen = 8, .blocks = 2}, {}) == 8'192);
   CHECK(on.workspace_bytes({.seqlen = 8, .blocks = 3}, {}) == 0);
   CHECK(on.workspace_bytes({.batch = 2, .seqlen = 3, .blocks = 3}, {}) == 512);

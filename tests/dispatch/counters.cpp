@@ -132,19 +132,16 @@ TEST_CASE("errors of calls are counted by number, and warnings of the log by the
 }
 
 TEST_CASE("an illegal call is counted") {
-  const disk files;
-  files.put_manifest("axpy", {{{"id", "any"},
-                               {"launches",
-                                {{{"blob", "arithmetic.so"},
-                                  {"kernel", "axpy_f32"},
-                                  {"grid", {1, 1, 1}},
-                                  {"block", {1, 1, 1}},
-                                  {"parameters", {"a", "x", "y", "n", {{"i32", 64}}}}}}}}});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<axpy> on{catalog, fresh_host()};
+  const disk files{"axpy",
+                   {{{"id", "any"},
+                     {"launches",
+                      {{{"blob", "arithmetic.so"},
+                        {"kernel", "axpy_f32"},
+                        {"parameters", {"a", "x", "y", "n", {{"i32", 64}}}}}}}}}};
+  disk_dispatcher<axpy> on{files, fresh_host()};
   CHECK_THROWS_AS(on(nullptr, {.n = 1}), sy::call_error);
   CHECK_THROWS_AS(on.prepare({.n = 1}), sy::call_error);
-  CHECK(count_of_code(counters_of(catalog, "axpy").errors, sy::error_code::invalid_argument) == 2);
+  CHECK(count_of_code(counters_of(on.catalog, "axpy").errors, sy::error_code::invalid_argument) == 2);
 }
 
 TEST_CASE("what a sealed catalog counts is also counted for each operator, over all seals") {
@@ -238,8 +235,7 @@ TEST_CASE("a metrics file that cannot be written is one warning, and is written 
 }
 
 TEST_CASE("SWITCHYARD_METRICS names the file, and one that cannot be written ends no engine") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   sy::catalog_options options = files.options();
   options.settings.metrics = (files.root() / "a-%p.prom").string();
   const std::string path = (files.root() / ("a-" + std::to_string(::getpid()) + ".prom")).string();

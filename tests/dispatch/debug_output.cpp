@@ -20,10 +20,11 @@ using namespace test;
 using Catch::Matchers::StartsWith;
 
 /// Two variants, and a table in which one is faster at short and the other at long sequences.
-void put_two(const disk& files) {
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
-  files.put_table("stamp", {stamp_group({row(1, 128, {{"one", 5.0}, {"two", 9.0}}),
-                                         row(1, 1024, {{"one", 90.0}, {"two", 41.5}})})});
+disk with_two_variants() {
+  return {"stamp",
+          {stamp_variant("one", 1), stamp_variant("two", 2)},
+          {stamp_group(
+              {row(1, 128, {{"one", 5.0}, {"two", 9.0}}), row(1, 1024, {{"one", 90.0}, {"two", 41.5}})})}};
 }
 
 sy::catalog_options with_debug(const disk& files, sy::debug_level level, bool as_json = false) {
@@ -36,10 +37,8 @@ sy::catalog_options with_debug(const disk& files, sy::debug_level level, bool as
 }  // namespace
 
 TEST_CASE("explain gives the choice as data and as a sentence, and loads nothing") {
-  const disk files;
-  put_two(files);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  const disk files = with_two_variants();
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   const auto exact = on.explain({.batch = 1, .seqlen = 1024});
   CHECK(exact.variant == "two");
   CHECK(exact.chosen.why == sy::reason::exact);
@@ -75,8 +74,7 @@ TEST_CASE("explain gives the choice as data and as a sentence, and loads nothing
 }
 
 TEST_CASE("level 1 prints a line for each new choice, and a summary at the end") {
-  const disk files;
-  put_two(files);
+  const disk files = with_two_variants();
   {
     sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
     sy::dispatcher<stamp> on{catalog, sy::device::host()};
@@ -115,8 +113,7 @@ TEST_CASE("the summary counts calls that no variant of their kind serves") {
 }
 
 TEST_CASE("level 2 prints a line for each launch, the first after the line of its choice") {
-  const disk files;
-  put_two(files);
+  const disk files = with_two_variants();
   sy::catalog catalog{with_debug(files, sy::debug_level::launches)};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   for (int i = 0; i < 3; ++i) CHECK(run(on, {.seqlen = 1024}) == 2);
@@ -127,8 +124,7 @@ TEST_CASE("level 2 prints a line for each launch, the first after the line of it
 }
 
 TEST_CASE("json prints the same as JSON lines") {
-  const disk files;
-  put_two(files);
+  const disk files = with_two_variants();
   {
     sy::catalog catalog{with_debug(files, sy::debug_level::launches, true)};
     sy::dispatcher<stamp> on{catalog, sy::device::host()};
@@ -157,8 +153,7 @@ TEST_CASE("json prints the same as JSON lines") {
 }
 
 TEST_CASE("what a choice and a load took is no more than the call took") {
-  const disk files;
-  put_two(files);
+  const disk files = with_two_variants();
   sy::catalog catalog{with_debug(files, sy::debug_level::choices, true)};
   const auto driver = std::make_shared<faulty_driver>();
   driver->load_delay_ms = 20;
@@ -175,8 +170,7 @@ TEST_CASE("what a choice and a load took is no more than the call took") {
 }
 
 TEST_CASE("a debug file may hold the process id in its name") {
-  const disk files;
-  put_two(files);
+  const disk files = with_two_variants();
   sy::catalog_options options = with_debug(files, sy::debug_level::choices);
   options.settings.debug_file = (files.root() / "debug.%p.txt").string();
   sy::catalog catalog{options};
@@ -187,8 +181,7 @@ TEST_CASE("a debug file may hold the process id in its name") {
 }
 
 TEST_CASE("without a table the manifest's order decides, and the line says so") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   sy::catalog catalog{with_debug(files, sy::debug_level::choices)};
   sy::dispatcher<stamp> on{catalog, sy::device::host()};
   CHECK(run(on, {}) == 1);
@@ -196,8 +189,7 @@ TEST_CASE("without a table the manifest's order decides, and the line says so") 
 }
 
 TEST_CASE("another device's table is used where there is no nearer one, and the line says so") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   files.write(
       files.table_path("stamp"),
       disk::make_table("stamp", {stamp_group({row(1, 64, {{"two", 1.0}, {"one", 2.0}})})}, "Some other CPU")
@@ -209,8 +201,7 @@ TEST_CASE("another device's table is used where there is no nearer one, and the 
 }
 
 TEST_CASE("a row measured with another blob serves, and is called stale") {
-  const disk files;
-  put_two(files);
+  const disk files = with_two_variants();
   json table = disk::make_table("stamp", {stamp_group({row(1, 64, {{"two", 1.0}, {"one", 2.0}})})});
   table["blobs"] = {{"two", "0123456789abcdef"}};
   files.write(files.table_path("stamp"), table.dump());
@@ -226,8 +217,7 @@ TEST_CASE("a call that no variant serves names the nearest") {
   json conditional = stamp_variant("long_only", 3, {{"dtype", "bf16"}, {"head_dim", 128}});
   conditional["requires"] = {"seqlen >= 64"};
   files.put_manifest("stamp", {stamp_variant("one", 1, {{"dtype", "f32"}, {"head_dim", 64}}), conditional});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   const auto message = [&](const stamp::arguments& call) {
     return sy::test::refusal_by<sy::call_error>(sy::error_code::no_variant, [&] { return run(on, call); });
   };
@@ -266,8 +256,7 @@ TEST_CASE("where the driver of installed kernels cannot be opened, a refused cal
   const disk files;
   files.write(files.manifest_path("stamp"), R"({"schema": "switchyard.manifest/1", "operator": "stamp",
     "target": {"backend": "hip", "arch": "gfx942"}, "variants": []})");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   // Asked twice, hipInit may name two errors: without a device, ROCm 5's says 101 at first and 100 from then
   // on.
   std::vector<std::string> reasons;
@@ -286,16 +275,14 @@ TEST_CASE("where the driver of installed kernels cannot be opened, a refused cal
 }
 
 TEST_CASE("illegal arguments are refused before anything runs") {
-  const disk files;
-  files.put_manifest("axpy", {{{"id", "only"},
-                               {"launches",
-                                {{{"blob", "arithmetic.so"},
-                                  {"kernel", "axpy_f32"},
-                                  {"grid", {1, 1, 1}},
-                                  {"block", {"max(n, 1)", 1, 1}},
-                                  {"parameters", {"a", "x", "y", "n"}}}}}}});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<axpy> on{catalog, sy::device::host()};
+  const disk files{"axpy",
+                   {{{"id", "only"},
+                     {"launches",
+                      {{{"blob", "arithmetic.so"},
+                        {"kernel", "axpy_f32"},
+                        {"block", {"max(n, 1)", 1, 1}},
+                        {"parameters", {"a", "x", "y", "n"}}}}}}}};
+  disk_dispatcher<axpy> on{files, sy::device::host()};
   alignas(16) std::array<float, 8> memory{};
   const float* misaligned = reinterpret_cast<const float*>(reinterpret_cast<const char*>(memory.data()) + 2);
   on(nullptr, {.a = 1, .x = memory.data(), .y = memory.data(), .n = 8});

@@ -50,8 +50,7 @@ TEST_CASE("prepare loads what only a row at an end of its ranges needs, and noth
   files.write(files.table_path("stamp"), table.dump());
 
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare({}, {{"batch", low, high}, {"seqlen", low, high}});
   CHECK(driver->loads == 5);
   CHECK(run(on, {.batch = between, .seqlen = low}) == 1);
@@ -74,8 +73,7 @@ TEST_CASE("a range of one size is a range, and one that is tried whole has every
   table["match"] = {{"seqlen", "exact"}};
   files.write(files.table_path("stamp"), table.dump());
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare({}, {{"seqlen", 6, 6}});
   CHECK(driver->loads == 1);
   on.prepare({}, {{"seqlen", 5, 6}});
@@ -91,8 +89,7 @@ TEST_CASE("a driver is told of a launch with another cluster, or more shared mem
   variant["launches"][0]["shared_bytes"] = "seqlen";
   files.put_manifest("stamp", {variant});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   const auto told = [&](std::int64_t batch, std::int64_t seqlen) {
     const int before = driver->configurations;
     CHECK(run(on, {.batch = batch, .seqlen = seqlen}) == 1);
@@ -106,7 +103,7 @@ TEST_CASE("a driver is told of a launch with another cluster, or more shared mem
   CHECK(told(4, 65) == 1);
   CHECK(told(2, 65) == 1);
 
-  sy::dispatcher<stamp> another{catalog, sy::device{driver}};
+  sy::dispatcher<stamp> another{on.catalog, sy::device{driver}};
   const int before = driver->configurations;
   CHECK(run(another, {.batch = 1, .seqlen = 8}) == 1);  // shared memory, and no cluster
   CHECK(driver->configurations == before + 1);

@@ -91,13 +91,10 @@ std::string refused_by_checked_mode() {
   const disk files;
   json names = json::array();
   for (const auto& field : sy::describe<embedding>().fields) names.push_back(std::string{field.name});
-  files.put_manifest("embedding", {{{"id", "only"},
-                                    {"launches",
-                                     {{{"blob", "nothing.so"},
-                                       {"kernel", "nothing_embedding"},
-                                       {"grid", {1, 1, 1}},
-                                       {"block", {1, 1, 1}},
-                                       {"parameters", names}}}}}});
+  files.put_manifest(
+      "embedding",
+      {{{"id", "only"},
+        {"launches", {{{"blob", "nothing.so"}, {"kernel", "nothing_embedding"}, {"parameters", names}}}}}});
   sy::catalog_options options = files.options();
   options.settings.check = true;
   sy::catalog catalog{options};
@@ -121,8 +118,7 @@ std::map<int, std::string> provoked() {
   out[102] = relative(message_of([&] { (void)sy::read_file(root + "table.json", sy::max_json_bytes); }));
 
   {
-    const disk unsigned_files;
-    unsigned_files.put_manifest("stamp", {stamp_variant("tiled", 1)});
+    const disk unsigned_files{"stamp", {stamp_variant("tiled", 1)}};
     sy::catalog_options options = unsigned_files.options();
     options.accept = [](std::string_view, const std::string&) { return std::string{"it has no signature"}; };
     sy::catalog refusing{options};
@@ -171,8 +167,7 @@ std::map<int, std::string> provoked() {
   const auto nothing = [](const disk&, json&) {};
   out[301] = message_of([] {
     const disk other;
-    sy::catalog catalog{other.options()};
-    sy::dispatcher<axpy> on{catalog, sy::device{std::make_shared<faulty_driver>("a CPU")}};
+    disk_dispatcher<axpy> on{other, sy::device{std::make_shared<faulty_driver>("a CPU")}};
     on(nullptr, {.a = 1, .n = 8});
   });
   out[302] = say_of(nothing, {.dtype = sy::dtype::f16});
@@ -189,12 +184,11 @@ std::map<int, std::string> provoked() {
       {.seqlen = 7});
   const auto driver = std::make_shared<faulty_driver>("a CPU");
   files.put_manifest("stamp", {stamp_variant("tiled", 1)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   driver->is_capturing = true;
   out[212] = message_of([&] { (void)run(on, {.seqlen = 64}); });
   driver->is_capturing = false;
-  catalog.seal({.load = sy::seal_action::refuse});
+  on.catalog.seal({.load = sy::seal_action::refuse});
   out[306] = message_of([&] { (void)run(on, {.seqlen = 64}); });
   out[307] = refused_by_checked_mode();
   return out;

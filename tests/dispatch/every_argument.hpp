@@ -19,8 +19,6 @@ nlohmann::json variant_of_all() {
           {"launches",
            {{{"blob", "nothing.so"},
              {"kernel", "nothing_" + std::string{Operator::name}},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters", names}}}}};
 }
 

@@ -62,21 +62,20 @@ void fail_each(const std::function<void(const disk&, int)>& change, const std::f
   const disk files;
   put_manifest(files, 1);
   put_table(files, "one");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   change(files, 0);
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   REQUIRE(run(on, {}) == number(0));
   bool was_reached = true;
   int step = 1;
   for (; was_reached && step < 20'000; ++step) {
     INFO("allocation " << step);
     change(files, step);
-    was_reached = reload_short(catalog, static_cast<std::uint64_t>(step), extent);
+    was_reached = reload_short(on.catalog, static_cast<std::uint64_t>(step), extent);
     const int got = run(on, {});
     // A reload that was over may fail, for example where it logs.
     if (got != number(step)) REQUIRE(got == number(step - 1));
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     REQUIRE(run(on, {}) == number(step));
     REQUIRE(run(on, {.seqlen = 64}) == number(step));  // a new problem
   }
@@ -120,23 +119,22 @@ TEST_CASE("a bad file that is read without memory changes nothing, and a good on
         const disk files;
         put_manifest(files, 1);
         put_table(files, "one");
-        sy::catalog catalog{files.options()};
-        sy::dispatcher<stamp> on{catalog, fresh_host()};
+        disk_dispatcher<stamp> on{files, fresh_host()};
         CHECK(run(on, {}) == 1);
         bool was_reached = true;
         std::uint64_t nth = 1;
         for (; was_reached && nth < 20'000; ++nth) {
           INFO("allocation " << nth);
           files.write(files.table_path("stamp"), bad);
-          was_reached = reload_short(catalog, nth, extent);
+          was_reached = reload_short(on.catalog, nth, extent);
           REQUIRE(run(on, {}) == 1);
-          (void)catalog.reload();
+          (void)on.catalog.reload();
           REQUIRE(run(on, {}) == 1);
         }
         CHECK(!was_reached);
         CHECK(nth > 50);
         put_table(files, "two");
-        (void)catalog.reload();
+        (void)on.catalog.reload();
         CHECK(run(on, {}) == 2);
       }
     }
@@ -152,16 +150,14 @@ TEST_CASE("a blob that comes while there is no memory is noticed by the next rel
       std::uint64_t nth = 1;
       for (; was_reached && nth < 20'000; ++nth) {
         INFO("allocation " << nth);
-        const disk files;
-        files.put_manifest("stamp", {late, stamp_variant("other", 2)});
-        sy::catalog catalog{files.options()};
-        sy::dispatcher<stamp> on{catalog, fresh_host()};
+        const disk files{"stamp", {late, stamp_variant("other", 2)}};
+        disk_dispatcher<stamp> on{files, fresh_host()};
         REQUIRE(run(on, {}) == 2);
         files.put_blob("stamp", "stamp_other.so", "late.so");
-        was_reached = reload_short(catalog, nth, extent);
+        was_reached = reload_short(on.catalog, nth, extent);
         const int got = run(on, {});
         if (got != 1001) REQUIRE(got == 2);
-        (void)catalog.reload();
+        (void)on.catalog.reload();
         // A load that found no memory is tried again after a second.
         for (int i = 0; i < 300 && run(on, {}) != 1001; ++i)
           std::this_thread::sleep_for(std::chrono::milliseconds{10});
@@ -179,8 +175,7 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
       const disk files;
       put_manifest(files, 1);
       put_table(files, "one");
-      sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      disk_dispatcher<stamp> on{files, fresh_host()};
       REQUIRE(run(on, {}) == 1);
       bool was_reached = true;
       int step = 1;
@@ -193,7 +188,7 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
         {
           // Before the watching thread starts: its first look may be over before this thread goes on.
           const fault no_memory{static_cast<std::uint64_t>(step), fault::threads::others, extent};
-          catalog.watch(std::chrono::milliseconds{1});
+          on.catalog.watch(std::chrono::milliseconds{1});
           int got = before;
           // Each look allocates, so that the number is reached in the end; what is asked is that it is by
           // the reload.
@@ -212,7 +207,7 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
           std::this_thread::sleep_for(std::chrono::milliseconds{1});
         }
         REQUIRE(got == after);
-        catalog.stop_watching();
+        on.catalog.stop_watching();
       }
       CHECK(!was_reached);
       CHECK(step > 100);

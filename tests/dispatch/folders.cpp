@@ -36,30 +36,29 @@ class unreadable {
 };
 
 /// Two variants, and a table that prefers the second.
-void put_files(const disk& files) {
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
-  files.put_table("stamp", {stamp_group({row(1, 1, {{"one", 2.0}, {"two", 1.0}})})});
+disk with_two_preferred() {
+  return {"stamp",
+          {stamp_variant("one", 1), stamp_variant("two", 2)},
+          {stamp_group({row(1, 1, {{"one", 2.0}, {"two", 1.0}})})}};
 }
 
 }  // namespace
 
 TEST_CASE("what lies in a folder that cannot be read stays in use, with one warning") {
-  const disk files;
-  put_files(files);
+  const disk files = with_two_preferred();
   const fs::path place = GENERATE(fs::path{}, fs::path{"kernels"}, fs::path{"kernels/stamp"},
                                   fs::path{"tables/stamp"}, fs::path{"tables/stamp/here.json"});
   const fs::path target = place.empty() ? files.kernels("stamp") : files.root() / place;
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 2);
   for (int time = 0; time < 2; ++time) {
     {
       const unreadable meanwhile{target};
       for (int i = 0; i < 3; ++i) {
         INFO(place);
-        CHECK(catalog.reload().changed.empty());
+        CHECK(on.catalog.reload().changed.empty());
         CHECK(run(on, {.seqlen = 1 + i}) == 2);
-        sy::dispatcher<stamp> fresh{catalog, fresh_host()};
+        sy::dispatcher<stamp> fresh{on.catalog, fresh_host()};
         CHECK(fresh.explain({}).variant == "two");
       }
       INFO(files.log());
@@ -67,40 +66,36 @@ TEST_CASE("what lies in a folder that cannot be read stays in use, with one warn
       CHECK_THAT(files.log(), has_text("[switchyard.101] " + target.string()) &&
                                   has_text(": cannot be read") && has_text("stays in use"));
     }
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     CHECK(run(on, {}) == 2);
   }
   fs::remove(files.table_path("stamp"));
-  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(on.catalog.reload().changed.size() == 1);
   CHECK(run(on, {}) == 1);  // known to be gone
 }
 
 TEST_CASE("when an operator's last manifest goes, a warning says so and its variants stay") {
-  const disk files;
-  put_files(files);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files = with_two_preferred();
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 2);
   fs::rename(files.root() / "kernels", files.root() / "elsewhere");
   for (int i = 0; i < 3; ++i) {
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     CHECK(run(on, {.seqlen = 1 + i}) == 2);
   }
   CHECK_THAT(files.log(), has_text("[switchyard.302] stamp: its last manifest was removed"));
   CHECK(count_of(files.log(), "last manifest") == 1);
   fs::rename(files.root() / "elsewhere", files.root() / "kernels");
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 2);
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 1);
 }
 
 TEST_CASE("a file that is replaced by one of the same size, with its old times, is noticed") {
-  const disk files;
-  put_files(files);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files = with_two_preferred();
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 2);
   const fs::path table = files.table_path("stamp");
   const auto written = fs::last_write_time(table);
@@ -110,15 +105,13 @@ TEST_CASE("a file that is replaced by one of the same size, with its old times, 
   REQUIRE(text.size() == size);
   std::ofstream{table, std::ios::binary} << text;  // in place: the inode stays
   fs::last_write_time(table, written);
-  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(on.catalog.reload().changed.size() == 1);
   CHECK(run(on, {}) == 1);
 }
 
 TEST_CASE("a file that could not be opened for want of descriptors is read by the next reload") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {}) == 1);
   files.put_table("stamp", {stamp_group({row(1, 1, {{"one", 2.0}, {"two", 1.0}})})});
   {
@@ -130,10 +123,10 @@ TEST_CASE("a file that could not be opened for want of descriptors is read by th
     ::rlimit none = before;
     none.rlim_cur = static_cast<::rlim_t>(next);
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
     CHECK(run(on, {}) == 1);
   }
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 2);
 }

@@ -192,8 +192,7 @@ TEST_CASE("ranges are named by operator and variant, and around the launch") {
 }
 
 TEST_CASE("a library of ranges that is not there is a warning, and calls run without") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   sy::catalog_options options = files.options();
   options.settings.ranges = "libswitchyard_no_such_ranges.so";
   sy::catalog catalog{std::move(options)};
@@ -205,8 +204,7 @@ TEST_CASE("a library of ranges that is not there is a warning, and calls run wit
 }
 
 TEST_CASE("a profiler's library is opened by its name, and told of calls") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const std::string library = disk::built("ranges.so").string();
   sy::catalog_options options = files.options();
   options.settings.ranges = library;

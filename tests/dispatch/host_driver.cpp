@@ -117,10 +117,8 @@ TEST_CASE("a load for which the loader lacks descriptors or memory may be tried 
 }
 
 TEST_CASE("a variant whose load ran out of descriptors inside the loader serves again") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files{"stamp", {stamp_variant("one", 1)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const int next = ::dup(0);

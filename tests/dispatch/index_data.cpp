@@ -26,11 +26,7 @@ json plain_variant() {
   for (const auto& field : sy::describe<attention_forward>().fields) names.push_back(std::string{field.name});
   return {{"id", "only"},
           {"launches",
-           {{{"blob", "nothing.so"},
-             {"kernel", "nothing_attention_forward"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", names}}}}};
+           {{{"blob", "nothing.so"}, {"kernel", "nothing_attention_forward"}, {"parameters", names}}}}};
 }
 
 /// The same with a workspace that is filled first.
@@ -86,11 +82,9 @@ std::string refusal(sy::dispatcher<attention_forward>& on, const attention_forwa
 }
 
 void check_every_call(const json& variant) {
-  const disk files;
-  files.put_manifest("attention_forward", {variant});
+  const disk files{"attention_forward", {variant}};
   const auto driver = std::make_shared<counting_driver>(false);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<attention_forward> on{catalog, sy::device{driver}};
+  disk_dispatcher<attention_forward> on{files, sy::device{driver}};
   prompt given;
   for (int round = 0; round < 3; ++round) {
     given.cu = {0, 3, 2};
@@ -118,8 +112,7 @@ TEST_CASE("numbers in tensors of indices are checked at every call of a CPU") {
 }
 
 TEST_CASE("numbers in tensors of indices are checked where a dispatcher serves every device") {
-  const disk files;
-  files.put_manifest("attention_forward", {plain_variant()});
+  const disk files{"attention_forward", {plain_variant()}};
   class router final : public sy::stream_router {
    public:
     [[nodiscard]] sy::device of(sy::stream /*on*/) override { return sy::device::host(); }
@@ -137,14 +130,12 @@ TEST_CASE("numbers in tensors of indices are checked where a dispatcher serves e
 }
 
 TEST_CASE("a GPU's call reads no numbers of tensors of indices") {
-  const disk files;
-  files.put_manifest("attention_forward", {plain_variant()});
+  const disk files{"attention_forward", {plain_variant()}};
   json manifest = json::parse(read_text(files.manifest_path("attention_forward")));
   manifest["target"] = {{"backend", "cuda"}, {"arch", "sm_90"}};
   files.write(files.manifest_path("attention_forward"), manifest.dump());
   const auto driver = std::make_shared<counting_driver>(true);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<attention_forward> on{catalog, sy::device{driver}};
+  disk_dispatcher<attention_forward> on{files, sy::device{driver}};
   prompt given;
   // Reading these would end the program.
   given.call.cu_seqlens_q = reinterpret_cast<const std::int32_t*>(std::uintptr_t{64});

@@ -17,10 +17,10 @@
 namespace {
 
 using namespace test;
-void put_three(const disk& files) {
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2),
-                               stamp_variant("half", 3, {{"dtype", "f16"}})});
-  files.put_table("stamp", {stamp_group({row(1, 128, {{"one", 5.0}, {"two", 9.0}})})});
+disk with_three_variants() {
+  return {"stamp",
+          {stamp_variant("one", 1), stamp_variant("two", 2), stamp_variant("half", 3, {{"dtype", "f16"}})},
+          {stamp_group({row(1, 128, {{"one", 5.0}, {"two", 9.0}})})}};
 }
 
 int run_with_overlay(const disk& files, const std::string& overlay, const stamp::arguments& call) {
@@ -60,8 +60,7 @@ std::string run_engine(const std::string& variables, const std::string& argument
 }  // namespace
 
 TEST_CASE("a choice can be forced by id and by config") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   CHECK(run_forced(files, {{"stamp", "two"}}, {.seqlen = 128}) == 2);
   CHECK(run_forced(files, {{"stamp", "number=2"}}, {.seqlen = 128}) == 2);
   CHECK(run_forced(files, {{"stamp", "tile=16,number=2"}}, {.seqlen = 128}) == 2);
@@ -69,8 +68,7 @@ TEST_CASE("a choice can be forced by id and by config") {
 }
 
 TEST_CASE("forcing what does not exist, or may not serve, is an error that lists what would") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const auto message = [&](const std::string& forced) {
     return sy::test::refusal_by<sy::call_error>(sy::error_code::nothing_forced, [&] {
       return run_forced(files, {{"stamp", forced}}, {.seqlen = 128});
@@ -83,8 +81,7 @@ TEST_CASE("forcing what does not exist, or may not serve, is an error that lists
 }
 
 TEST_CASE("SWITCHYARD_FORCE is read for several operators, and refused when it means nothing") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const std::string path = "SWITCHYARD_PATH=" + files.root().string();
   CHECK_THAT(run_engine(path, "128"), has_text("stamp 1\n"));
   CHECK_THAT(run_engine(path + " 'SWITCHYARD_FORCE=axpy:some;stamp:two'", "128"), has_text("stamp 2\n"));
@@ -112,8 +109,7 @@ TEST_CASE("the data of the installation is searched after the program's own fold
 }
 
 TEST_CASE("a variable that cannot have an effect says so") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const std::string path = "SWITCHYARD_PATH=" + files.root().string();
   CHECK_THAT(run_engine(path + " SWITCHYARD_FORCE=stomp:two", "128"),
              has_text("stamp 1\n") &&
@@ -139,8 +135,7 @@ TEST_CASE("what is forced where nothing is installed is told with where it was l
 }
 
 TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const std::string path = "SWITCHYARD_PATH=" + files.root().string();
   const std::string one = run_engine(path + " SWITCHYARD_DEBUG=1", "128 128");
   CHECK(count_of(one, "switchyard: stamp {") == 1);
@@ -163,8 +158,7 @@ TEST_CASE("SWITCHYARD_DEBUG is read in all its forms") {
 }
 
 TEST_CASE("problems are recorded with their counts, which add up across processes") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const std::string record = (files.root() / "problems.jsonl").string();
   const std::string variables = "SWITCHYARD_PATH=" + files.root().string() + " SWITCHYARD_RECORD=" + record;
   (void)run_engine(variables, "128 128 128 64");
@@ -183,8 +177,7 @@ TEST_CASE("problems are recorded with their counts, which add up across processe
 }
 
 TEST_CASE("a recording counts every launch, also of plans that were displaced or replaced") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   sy::catalog_options options = files.options();
   options.settings.record = (files.root() / "problems.jsonl").string();
   options.plan_capacity = 4;
@@ -217,8 +210,7 @@ TEST_CASE("a record that cannot be written is an error when the catalog is opene
 }
 
 TEST_CASE("an overlay's rows win over the tables under it, which keep serving the rest") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const auto overlay = files.root() / "overlay.json";
   files.write(overlay,
               disk::make_table("stamp", {stamp_group({row(1, 128, {{"two", 1.0}, {"one", 5.0}})})}).dump());
@@ -230,8 +222,7 @@ TEST_CASE("an overlay's rows win over the tables under it, which keep serving th
 }
 
 TEST_CASE("an overlay may deny and pin, for some types or sizes only, and may be a folder") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const auto folder = files.root() / "overlays";
   json overlay{{"schema", "switchyard.table/1"},
                {"operator", "stamp"},
@@ -265,8 +256,7 @@ TEST_CASE("an overlay may deny and pin, for some types or sizes only, and may be
 }
 
 TEST_CASE("an overlay of another operator is none of this one's business") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   const auto overlay = files.root() / "overlay.json";
   files.write(overlay, json{{"schema", "switchyard.table/1"},
                             {"operator", "axpy"},
@@ -277,8 +267,7 @@ TEST_CASE("an overlay of another operator is none of this one's business") {
 }
 
 TEST_CASE("an overlay that is named but not there is warned of") {
-  const disk files;
-  put_three(files);
+  const disk files = with_three_variants();
   CHECK(run_with_overlay(files, (files.root() / "missing.json").string(), {.seqlen = 128}) == 1);
   CHECK_THAT(files.log(), has_text("missing.json") && has_text("[switchyard.101]"));
 }

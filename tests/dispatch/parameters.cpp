@@ -37,8 +37,6 @@ json echo_variant(const std::string& late) {
           {"launches",
            {{{"blob", "echo.so"},
              {"kernel", "echo_all"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters",
               {"out",
                {{"i8", with("-size - 100")}},
@@ -65,8 +63,7 @@ json echo_variant(const std::string& late) {
 }  // namespace
 
 TEST_CASE("an engine's own operator computes, whichever variant serves it") {
-  const disk files;
-  files.put_manifest("axpy", {axpy_variant("b64", 64), axpy_variant("b7", 7)});
+  const disk files{"axpy", {axpy_variant("b64", 64), axpy_variant("b7", 7)}};
   for (const char* forced : {"b64", "b7", "block=7"}) {
     sy::catalog_options options = files.options();
     options.settings.forced = {{"axpy", forced}};
@@ -112,8 +109,7 @@ TEST_CASE("elements of an array are parameters, in place and in expressions") {
   variant["launches"][0]["grid"][0] = "ceil_div(size, block)";
   variant["launches"][0]["parameters"] = {weight, "x", "y", {{"i64", "counts[0] + counts[1]"}}};
   files.put_manifest("weighted_axpy", {variant});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<weighted_axpy> run{catalog, sy::device::host()};
+  disk_dispatcher<weighted_axpy> run{files, sy::device::host()};
   std::vector<float> x(100, 2.0F);
   std::vector<float> y(100, 1.0F);
   weighted_axpy::arguments call{
@@ -146,8 +142,7 @@ TEST_CASE("launches with the same late values get them, whether or not one befor
   launch["grid"][0] = "size > 100 ? 2 : 0";
   variant["launches"] = {launch, always, always, other, always};
   files.put_manifest("weighted_axpy", {variant});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<weighted_axpy> run{catalog, sy::device::host()};
+  disk_dispatcher<weighted_axpy> run{files, sy::device::host()};
   std::vector<float> x(101, 2.0F);
   std::vector<float> y(101);
   weighted_axpy::arguments call{.counts = {90, 10}, .x = x.data(), .y = y.data()};
@@ -166,10 +161,8 @@ TEST_CASE("launches with the same late values get them, whether or not one befor
 
 TEST_CASE("each kind of parameter arrives as the manifest says, decided at plan time or at the call") {
   const bool late = GENERATE(false, true);
-  const disk files;
-  files.put_manifest("echo", {echo_variant(late ? " + i8" : "")});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<echo> run{catalog, sy::device::host()};
+  const disk files{"echo", {echo_variant(late ? " + i8" : "")}};
+  disk_dispatcher<echo> run{files, sy::device::host()};
   echo_kernel::report got;
   std::array<std::byte, 64> memory{};
   const echo::arguments call{.pointer = memory.data(), .out = &got, .size = 10};
@@ -201,33 +194,29 @@ TEST_CASE("each kind of parameter arrives as the manifest says, decided at plan 
 }
 
 TEST_CASE("a field is passed as it is at each call, in place or in a struct") {
-  const disk files;
-  files.put_manifest(
-      "echo", {{{"id", "fields"},
-                {"launches",
-                 {{{"blob", "echo.so"},
-                   {"kernel", "echo_all"},
-                   {"grid", {1, 1, 1}},
-                   {"block", {1, 1, 1}},
-                   {"parameters",
-                    {"out",
-                     "i8",
-                     "u8",
-                     "i16",
-                     "u16",
-                     "i32",
-                     "u32",
-                     "i64",
-                     "u64",
-                     {{"f16", "f32"}},
-                     {{"bf16", "f64"}},
-                     "f32",
-                     "f64",
-                     "pointer",
-                     {{"null", 16}},
-                     {{"struct", {"i16", {{"struct", {"u8", "f64", "u16"}}}, "pointer", "i8"}}}}}}}}}});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<echo> run{catalog, sy::device::host()};
+  const disk files{"echo",
+                   {{{"id", "fields"},
+                     {"launches",
+                      {{{"blob", "echo.so"},
+                        {"kernel", "echo_all"},
+                        {"parameters",
+                         {"out",
+                          "i8",
+                          "u8",
+                          "i16",
+                          "u16",
+                          "i32",
+                          "u32",
+                          "i64",
+                          "u64",
+                          {{"f16", "f32"}},
+                          {{"bf16", "f64"}},
+                          "f32",
+                          "f64",
+                          "pointer",
+                          {{"null", 16}},
+                          {{"struct", {"i16", {{"struct", {"u8", "f64", "u16"}}}, "pointer", "i8"}}}}}}}}}}};
+  disk_dispatcher<echo> run{files, sy::device::host()};
   echo_kernel::report got;
   echo::arguments call{.i8 = -1,
                        .u8 = 2,
@@ -272,8 +261,7 @@ TEST_CASE("a value that does not fit its parameter is an error that names both")
   json variant = echo_variant("");
   variant["launches"][0]["parameters"][1] = {{"i8", late ? "size + i16" : "size"}};
   files.put_manifest("echo", {variant});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<echo> run{catalog, sy::device::host()};
+  disk_dispatcher<echo> run{files, sy::device::host()};
   echo_kernel::report got;
   run(nullptr, {.out = &got, .size = 127});
   CHECK(int{got.i8} == 127);
@@ -288,8 +276,7 @@ TEST_CASE("a 64-bit argument that does not fit a 32-bit parameter is an error of
   variant["launches"][0]["parameters"][5] = {{"i32", "i64"}};
   SECTION("where no other variant serves") {
     files.put_manifest("echo", {variant});
-    sy::catalog catalog{files.options()};
-    sy::dispatcher<echo> run{catalog, sy::device::host()};
+    disk_dispatcher<echo> run{files, sy::device::host()};
     echo_kernel::report got;
     for (const std::int64_t fits : {std::int64_t{INT32_MIN}, std::int64_t{INT32_MAX}}) {
       run(nullptr, {.i64 = fits, .out = &got});
@@ -304,8 +291,7 @@ TEST_CASE("a 64-bit argument that does not fit a 32-bit parameter is an error of
     next["id"] = "next";
     next["launches"][0]["parameters"][5] = {{"i32", 3}};
     files.put_manifest("echo", {variant, next});
-    sy::catalog catalog{files.options()};
-    sy::dispatcher<echo> run{catalog, sy::device::host()};
+    disk_dispatcher<echo> run{files, sy::device::host()};
     echo_kernel::report got;
     for (int round = 0; round < 2; ++round) {
       run(nullptr, {.i64 = 5, .out = &got});
@@ -321,8 +307,7 @@ TEST_CASE("an expression that overflows or divides by zero at a call is an error
   json variant = echo_variant("");
   variant["launches"][0]["parameters"][7] = {{"i64", "i64 * 2 / i32"}};
   files.put_manifest("echo", {variant});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<echo> run{catalog, sy::device::host()};
+  disk_dispatcher<echo> run{files, sy::device::host()};
   echo_kernel::report got;
   run(nullptr, {.i32 = 2, .i64 = 21, .out = &got});
   CHECK(got.i64 == 21);
@@ -341,12 +326,9 @@ TEST_CASE("a by-value struct has the alignment that its manifest asks for") {
                 {"launches",
                  {{{"blob", "echo.so"},
                    {"kernel", "echo_wide"},
-                   {"grid", {1, 1, 1}},
-                   {"block", {1, 1, 1}},
                    {"parameters",
                     {"out", {{"struct", {{{"i32", late ? "size + i32" : "size"}}}}, {"align", 64}}}}}}}}});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<echo> run{catalog, sy::device::host()};
+  disk_dispatcher<echo> run{files, sy::device::host()};
   for (std::int64_t size = 1; size < 40; ++size) {
     echo_kernel::report got;
     run(nullptr, {.out = &got, .size = size});
@@ -356,24 +338,21 @@ TEST_CASE("a by-value struct has the alignment that its manifest asks for") {
 }
 
 TEST_CASE("the host refuses tensor maps, and says so") {
-  const disk files;
-  files.put_manifest("echo", {{{"id", "map"},
-                               {"launches",
-                                {{{"blob", "echo.so"},
-                                  {"kernel", "take_tensor_map"},
-                                  {"grid", {1, 1, 1}},
-                                  {"block", {1, 1, 1}},
-                                  {"parameters",
-                                   {"out",
-                                    {{"tensor_map",
-                                      {{"of", "pointer"},
-                                       {"dtype", "f16"},
-                                       {"extents", {64, "size"}},
-                                       {"strides", {128}},
-                                       {"box", {64, 8}},
-                                       {"swizzle", "128B"}}}}}}}}}}});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<echo> run{catalog, sy::device::host()};
+  const disk files{"echo",
+                   {{{"id", "map"},
+                     {"launches",
+                      {{{"blob", "echo.so"},
+                        {"kernel", "take_tensor_map"},
+                        {"parameters",
+                         {"out",
+                          {{"tensor_map",
+                            {{"of", "pointer"},
+                             {"dtype", "f16"},
+                             {"extents", {64, "size"}},
+                             {"strides", {128}},
+                             {"box", {64, 8}},
+                             {"swizzle", "128B"}}}}}}}}}}}};
+  disk_dispatcher<echo> run{files, sy::device::host()};
   echo_kernel::report got;
   const auto problem = sy::test::error_of<sy::driver_error>([&] { run(nullptr, {.out = &got, .size = 8}); });
   CHECK(problem.code() == sy::error_code::launch_failed);
@@ -387,12 +366,10 @@ TEST_CASE("a grid may come from the call, and may be empty") {
                       {{{"blob", "arithmetic.so"},
                         {"kernel", "locate_blocks"},
                         {"grid", {"blocks", "batch", "seqlen"}},
-                        {"block", {1, 1, 1}},
                         {"parameters", {"out"}}}}}};
   files.put_manifest("stamp", {variant});
   const auto driver = std::make_shared<faulty_driver>("", 3);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> run{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> run{files, sy::device{driver}};
   std::vector<std::int64_t> out(24, -1);
   auto* address = reinterpret_cast<std::int32_t*>(out.data());
   for (std::int64_t x = 4; x >= 2; --x) {
@@ -416,8 +393,7 @@ TEST_CASE("an empty grid known at plan time starts nothing") {
   json variant = axpy_variant("b64", 64);
   files.put_manifest("axpy", {variant});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<axpy> run{catalog, sy::device{driver}};
+  disk_dispatcher<axpy> run{files, sy::device{driver}};
   const std::vector<float> x(1);
   std::vector<float> y(1, 3.0F);
   for (int i = 0; i < 2; ++i) run(nullptr, {.a = 1, .x = x.data(), .y = y.data(), .n = 0});
@@ -426,17 +402,15 @@ TEST_CASE("an empty grid known at plan time starts nothing") {
 }
 
 TEST_CASE("a block's shared memory is its own, and as large as the manifest says") {
-  const disk files;
-  files.put_manifest("stamp", {{{"id", "scratch"},
-                                {"launches",
-                                 {{{"blob", "arithmetic.so"},
-                                   {"kernel", "use_scratch_bytes"},
-                                   {"grid", {"batch", 1, 1}},
-                                   {"block", {1, 1, 1}},
-                                   {"shared_bytes", "seqlen * 100"},
-                                   {"parameters", {"out"}}}}}}});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> run{catalog, sy::device::host()};
+  const disk files{"stamp",
+                   {{{"id", "scratch"},
+                     {"launches",
+                      {{{"blob", "arithmetic.so"},
+                        {"kernel", "use_scratch_bytes"},
+                        {"grid", {"batch", 1, 1}},
+                        {"shared_bytes", "seqlen * 100"},
+                        {"parameters", {"out"}}}}}}}};
+  disk_dispatcher<stamp> run{files, sy::device::host()};
   for (const std::int64_t batch : {1, 2, 50}) {
     for (const std::int64_t seqlen : {1, 77}) {
       std::vector<std::int64_t> out(static_cast<std::size_t>(batch), -1);
@@ -459,23 +433,18 @@ json row_sum_variant() {
             {{"blob", "arithmetic.so"},
              {"kernel", "add_parts_f32"},
              {"grid", {"parts", 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters", {"x", "partial", "n", {{"i32", "parts"}}}}},
             {{"blob", "arithmetic.so"},
              {"kernel", "combine_f64"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters", {"partial", "out", {{"i32", "parts"}}}}}}}};
 }
 
 }  // namespace
 
 TEST_CASE("a reduction of several launches, with fills and a workspace from the device") {
-  const disk files;
-  files.put_manifest("row_sum", {row_sum_variant()});
+  const disk files{"row_sum", {row_sum_variant()}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<row_sum> run{catalog, sy::device{driver}};
+  disk_dispatcher<row_sum> run{files, sy::device{driver}};
   for (const std::int64_t n : {1, 5, 1000, 1000}) {
     std::vector<float> x(static_cast<std::size_t>(n));
     std::iota(x.begin(), x.end(), 1.0F);
@@ -498,11 +467,9 @@ TEST_CASE("a reduction of several launches, with fills and a workspace from the 
 }
 
 TEST_CASE("a workspace from the caller is used, and refused when it is too small or misaligned") {
-  const disk files;
-  files.put_manifest("row_sum", {row_sum_variant()});
+  const disk files{"row_sum", {row_sum_variant()}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<row_sum> run{catalog, sy::device{driver}};
+  disk_dispatcher<row_sum> run{files, sy::device{driver}};
   std::vector<float> x(100, 0.5F);
   double out = -1;
   const row_sum::arguments call{.x = x.data(), .out = &out, .n = 100};
@@ -528,11 +495,9 @@ TEST_CASE("a workspace from the caller is used, and refused when it is too small
 }
 
 TEST_CASE("what the device refuses is an error with kernel, grid and status") {
-  const disk files;
-  files.put_manifest("axpy", {axpy_variant("b64", 64)});
+  const disk files{"axpy", {axpy_variant("b64", 64)}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<axpy> run{catalog, sy::device{driver}};
+  disk_dispatcher<axpy> run{files, sy::device{driver}};
   const std::vector<float> x(100);
   std::vector<float> y(100);
   const axpy::arguments call{.a = 1, .x = x.data(), .y = y.data(), .n = 100};

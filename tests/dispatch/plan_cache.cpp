@@ -28,8 +28,7 @@ std::int64_t resident_bytes() {
 }  // namespace
 
 TEST_CASE("a warm launch allocates nothing") {
-  const disk files;
-  files.put_manifest("nothing", {nothing_variant("sixteen")});
+  const disk files{"nothing", {nothing_variant("sixteen")}};
   files.put_manifest("stamp", {stamp_variant("one", 1)});
   files.put_manifest("row_sum", {split_sum_variant(64)});
   sy::catalog catalog{files.options()};
@@ -65,8 +64,7 @@ TEST_CASE("expressions of one value take no allocation") {
 }
 
 TEST_CASE("a new problem takes two allocations, also where its plan displaces another one") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   sy::catalog_options options = files.options();
   options.plan_capacity = 64;
   sy::catalog catalog{options};
@@ -86,8 +84,7 @@ TEST_CASE("a decode loop of 100,000 new problems keeps a bounded number of plans
   files.put_manifest("stamp", {stamp_variant("one", 1), late});
   files.put_table("stamp", {stamp_group({row(1, 128, {{"one", 1.0}, {"late", 2.0}}),
                                          row(1, 50000, {{"one", 2.0}, {"late", 1.0}})})});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{std::make_shared<sy::host::driver>(1)}};
+  disk_dispatcher<stamp> on{files, sy::device{std::make_shared<sy::host::driver>(1)}};
   std::int64_t steady = 0;
   std::int64_t resident = 0;
   std::int64_t most = 0;
@@ -106,8 +103,7 @@ TEST_CASE("a decode loop of 100,000 new problems keeps a bounded number of plans
 }
 
 TEST_CASE("a cache of a few plans serves any number of problems, in any order") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   files.put_table(
       "stamp",
       {stamp_group({row(1, 10, {{"one", 1.0}, {"two", 2.0}}), row(1, 1000, {{"one", 2.0}, {"two", 1.0}})})});

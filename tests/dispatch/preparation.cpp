@@ -105,8 +105,7 @@ TEST_CASE("what a replacement tries of prepared ranges is bounded, with the prob
 TEST_CASE("prepare refuses a range that is none") {
   const disk files;
   put_ranges(files);
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK_THROWS_WITH(on.prepare({}, {{"seqlem", 1, 2}}), has_text("'seqlem'") && has_text("no such axis"));
   CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", 3, 2}}),
                     has_text("from 3 to 2") && has_text("not a valid range"));
@@ -118,8 +117,7 @@ TEST_CASE("a range in which some problem has no variant is an error that shows i
   json variant = stamp_variant("short", 1);
   variant["requires"] = {"seqlen < 100"};
   files.put_manifest("stamp", {variant});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   on.prepare({}, {{"seqlen", 1, 99}});
   CHECK_THROWS_WITH(on.prepare({}, {{"seqlen", 1, 100}}),
                     has_text("seqlen=100") && has_text("requires seqlen < 100"));

@@ -24,86 +24,78 @@ void prefer(const disk& files, const char* fast, const char* slow) {
 }  // namespace
 
 TEST_CASE("a changed table changes the next call's choice") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   prefer(files, "one", "two");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {}) == 1);
-  CHECK(catalog.reload().changed.empty());
+  CHECK(on.catalog.reload().changed.empty());
   prefer(files, "two", "one");
   CHECK(run(on, {}) == 1);
-  const auto report = catalog.reload();
+  const auto report = on.catalog.reload();
   CHECK(report.changed == std::vector<std::string>{files.table_path("stamp").string()});
   CHECK(report.refused.empty());
   CHECK(run(on, {}) == 2);
   std::filesystem::remove(files.table_path("stamp"));
-  CHECK(catalog.reload().changed.size() == 1);
+  CHECK(on.catalog.reload().changed.size() == 1);
   CHECK(run(on, {}) == 1);  // the manifest's order
   CHECK(on.explain({}).chosen.why == sy::reason::heuristic);
 }
 
 TEST_CASE("a table written half-way leaves the old one serving, and says why") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   prefer(files, "two", "one");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {}) == 2);
   const std::string whole = read_text(files.table_path("stamp"));
   for (const std::size_t length : {std::size_t{0}, whole.size() / 2, whole.size() - 3}) {
     files.write(files.table_path("stamp"), whole.substr(0, length));
-    const auto report = catalog.reload();
+    const auto report = on.catalog.reload();
     CHECK(report.changed.empty());
     REQUIRE(report.refused.size() == 1);
     CHECK_THAT(report.refused[0], has_text("[switchyard.103]") && has_text("here.json"));
     CHECK_THAT(files.log(), has_text("keeping the previously loaded version"));
     CHECK(run(on, {}) == 2);
-    CHECK(catalog.reload().refused.empty());  // said once
+    CHECK(on.catalog.reload().refused.empty());  // said once
   }
   prefer(files, "one", "two");
-  CHECK(catalog.reload().refused.empty());
+  CHECK(on.catalog.reload().refused.empty());
   CHECK(run(on, {}) == 1);
 }
 
 TEST_CASE("a changed manifest changes what there is to choose from") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   prefer(files, "two", "one");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {}) == 1);
   CHECK(count_of(files.log(), "[switchyard.110]") == 1);  // the table names a variant that is not there
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 2);
   files.put_manifest("stamp", {stamp_variant("one", 1)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 1);
   files.write(files.manifest_path("stamp"), "not JSON");
-  CHECK(catalog.reload().refused.size() == 1);
+  CHECK(on.catalog.reload().refused.size() == 1);
   CHECK(run(on, {}) == 1);
   files.put_manifest("stamp", {stamp_variant("two", 2)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 2);
 }
 
 TEST_CASE("new files and new folders are found") {
   const disk files;
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK_THROWS_AS(run(on, {}), sy::call_error);
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 1);
   prefer(files, "two", "one");
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(run(on, {}) == 2);
 }
 
 TEST_CASE("an overlay file that is named comes and goes") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   const auto overlay = files.root() / "overlay.json";
   sy::catalog_options options = files.options();
   options.tables = {overlay.string()};
@@ -122,22 +114,20 @@ TEST_CASE("an overlay file that is named comes and goes") {
 }
 
 TEST_CASE("a blob that is replaced together with its manifest runs from then on") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   CHECK(run(on, {}) == 1);
   for (int round = 0; round < 3; ++round) {
     files.put_blob("stamp", "stamp_other.so", "stamp.so");
     CHECK(run(on, {}) == 1);
     CHECK(run(on, {.seqlen = 2 + round}) == 1);  // a new problem, but what is loaded stays loaded
     files.put_manifest("stamp", {stamp_variant("one", 1)});
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     CHECK(run(on, {}) == 1001);
     files.put_blob("stamp", "stamp.so", "stamp.so");
     files.put_manifest("stamp", {stamp_variant("one", 1)});
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     CHECK(run(on, {}) == 1);
   }
   CHECK(files.log().empty());
@@ -147,13 +137,11 @@ TEST_CASE("a blob that is replaced together with its manifest runs from then on"
 
 TEST_CASE("watch() takes changes up by itself, until it is stopped") {
   using namespace std::chrono_literals;
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   prefer(files, "one", "two");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device::host()};
+  disk_dispatcher<stamp> on{files, sy::device::host()};
   CHECK(run(on, {}) == 1);
-  catalog.watch(5ms);
+  on.catalog.watch(5ms);
   const auto becomes = [&](int wanted) {
     for (int i = 0; i < 2000; ++i) {
       if (run(on, {}) == wanted) return true;
@@ -165,18 +153,17 @@ TEST_CASE("watch() takes changes up by itself, until it is stopped") {
   CHECK(becomes(2));
   prefer(files, "one", "two");
   CHECK(becomes(1));
-  catalog.watch(10ms);  // again, at another interval
+  on.catalog.watch(10ms);  // again, at another interval
   prefer(files, "two", "one");
   CHECK(becomes(2));
-  catalog.stop_watching();
+  on.catalog.stop_watching();
   prefer(files, "one", "two");
   std::this_thread::sleep_for(100ms);
   CHECK(run(on, {}) == 2);
 }
 
 TEST_CASE("kernels stay loaded until they are given back; replaced files are freed at once") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog catalog{files.options()};
   std::weak_ptr<const sy::manifest> old_manifest;
@@ -204,12 +191,10 @@ TEST_CASE("kernels stay loaded until they are given back; replaced files are fre
 }
 
 TEST_CASE("catalogs of one program share what is loaded on a device") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
   for (int i = 0; i < 3; ++i) {
-    sy::catalog catalog{files.options()};
-    sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+    disk_dispatcher<stamp> on{files, sy::device{driver}};
     CHECK(run(on, {}) == 1);
   }
   CHECK(driver->loads == 1);
@@ -217,13 +202,11 @@ TEST_CASE("catalogs of one program share what is loaded on a device") {
 }
 
 TEST_CASE("a snapshot stays while a launch uses it, and goes with a later replacement") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   CHECK(run(on, {}) == 1);
-  std::weak_ptr<const sy::manifest> used = catalog.files(sy::describe<stamp>()).manifests.at(0);
+  std::weak_ptr<const sy::manifest> used = on.catalog.files(sy::describe<stamp>()).manifests.at(0);
   driver->holds_next = true;
   int slow = 0;
   std::thread reader{[&] { slow = run(on, {}); }};
@@ -231,9 +214,9 @@ TEST_CASE("a snapshot stays while a launch uses it, and goes with a later replac
   for (int round = 0; round < 4; ++round) {
     files.put_blob("stamp", round % 2 == 0 ? "stamp_other.so" : "stamp.so", "stamp.so");
     files.put_manifest("stamp", {stamp_variant("one", 1)});
-    (void)catalog.reload();
+    (void)on.catalog.reload();
     CHECK(run(on, {}) == (round % 2 == 0 ? 1001 : 1));
-    CHECK(catalog.unload_unused() == 0);  // the reader's snapshot refers to one, the newest to the other
+    CHECK(on.catalog.unload_unused() == 0);  // the reader's snapshot refers to one, the newest to the other
   }
   CHECK(slow == 0);
   CHECK_FALSE(used.expired());
@@ -241,14 +224,13 @@ TEST_CASE("a snapshot stays while a launch uses it, and goes with a later replac
   driver->may_go_on.notify_all();
   reader.join();
   CHECK(slow == 1);
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   CHECK(used.expired());
-  CHECK(catalog.unload_unused() == 1);
+  CHECK(on.catalog.unload_unused() == 1);
 }
 
 TEST_CASE("dispatchers on several devices have tables, choices and blobs of their own") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   files.write(
       files.root() / "tables/stamp/a.json",
       disk::make_table("stamp", {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}})})}, "left").dump());
@@ -257,10 +239,9 @@ TEST_CASE("dispatchers on several devices have tables, choices and blobs of thei
       disk::make_table("stamp", {stamp_group({row(1, 1, {{"two", 1.0}, {"one", 2.0}})})}, "right").dump());
   const auto left = std::make_shared<faulty_driver>("left");
   const auto right = std::make_shared<faulty_driver>("right");
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on_left{catalog, sy::device{left}};
-  sy::dispatcher<stamp> on_right{catalog, sy::device{right}};
-  sy::dispatcher<stamp> also_left{catalog, sy::device{left}};
+  disk_dispatcher<stamp> on_left{files, sy::device{left}};
+  sy::dispatcher<stamp> on_right{on_left.catalog, sy::device{right}};
+  sy::dispatcher<stamp> also_left{on_left.catalog, sy::device{left}};
   for (int i = 0; i < 2; ++i) {
     CHECK(run(on_left, {}) == 1);
     CHECK(run(on_right, {}) == 2);
@@ -274,7 +255,7 @@ TEST_CASE("dispatchers on several devices have tables, choices and blobs of thei
   files.write(
       files.root() / "tables/stamp/b.json",
       disk::make_table("stamp", {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}})})}, "right").dump());
-  (void)catalog.reload();
+  (void)on_left.catalog.reload();
   CHECK(run(on_right, {}) == 1);
   CHECK(run(on_left, {}) == 1);
 }
@@ -298,8 +279,7 @@ class numberless_router final : public sy::stream_router {
 }  // namespace
 
 TEST_CASE("devices that have no number are served for any number of calls, each by one dispatcher's core") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto left = std::make_shared<faulty_driver>("left");
   const auto right = std::make_shared<faulty_driver>("right");
   sy::catalog_options options = files.options();

@@ -81,8 +81,7 @@ TEST_CASE("a call that needs one kernel does not wait for another that is being 
       "stamp",
       {stamp_group({row(1, 1, {{"one", 1.0}, {"two", 2.0}}), row(1, 4096, {{"one", 2.0}, {"two", 1.0}})})});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   CHECK(run(on, {.seqlen = 1}) == 1);
   driver->load_delay_ms = 2000;
   std::atomic<bool> is_done{false};
@@ -98,28 +97,26 @@ TEST_CASE("a call that needs one kernel does not wait for another that is being 
 }
 
 TEST_CASE("the generation changes when a choice may have changed, and only then") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   set_winner(files, "one", "two");
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
-  const std::uint64_t first = catalog.generation();
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
+  const std::uint64_t first = on.catalog.generation();
   for (std::int64_t seqlen = 1; seqlen < 100; ++seqlen) CHECK(run(on, {.seqlen = seqlen}) == 1);
-  (void)catalog.reload();
-  CHECK(catalog.generation() == first);
+  (void)on.catalog.reload();
+  CHECK(on.catalog.generation() == first);
   set_winner(files, "two", "one");
-  (void)catalog.files(sy::describe<stamp>());  // reading the files does not hide the change from a reload
-  CHECK(catalog.generation() == first);
-  (void)catalog.reload();
-  CHECK(catalog.generation() != first);
+  (void)on.catalog.files(sy::describe<stamp>());  // reading the files does not hide the change from a reload
+  CHECK(on.catalog.generation() == first);
+  (void)on.catalog.reload();
+  CHECK(on.catalog.generation() != first);
   CHECK(run(on, {}) == 2);
-  const std::uint64_t second = catalog.generation();
+  const std::uint64_t second = on.catalog.generation();
   {
-    sy::dispatcher<stamp> another{catalog, sy::device{driver}};
+    sy::dispatcher<stamp> another{on.catalog, sy::device{driver}};
     CHECK(run(another, {}) == 2);
   }
-  CHECK(catalog.generation() == second);
+  CHECK(on.catalog.generation() == second);
 }
 
 TEST_CASE("ranges that were prepared are prepared again by the thread that replaces") {
@@ -128,11 +125,10 @@ TEST_CASE("ranges that were prepared are prepared again by the thread that repla
   files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant_in("other.so", "two", 2)});
   set_winner(files, "one", "two");
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare(stamp::arguments{}, {{"seqlen", 1, 4096}});
   set_winner(files, "two", "one");
-  (void)catalog.reload();
+  (void)on.catalog.reload();
   const int loads = driver->loads;
   driver->is_capturing = true;
   CHECK(run(on, {.seqlen = 77}) == 1002);  // loaded already: a capture may go on

@@ -99,8 +99,7 @@ TEST_CASE("no call fails while the catalog is replaced under eight threads, and 
 }
 
 TEST_CASE("threads meet many new problems at once") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1), stamp_variant("two", 2)});
+  const disk files{"stamp", {stamp_variant("one", 1), stamp_variant("two", 2)}};
   files.put_table("stamp", {stamp_group({row(1, 64, {{"one", 1.0}, {"two", 5.0}})})});
   sy::catalog_options options = files.options();
   options.plan_capacity = 8;

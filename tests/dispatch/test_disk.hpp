@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -62,6 +62,11 @@ class disk {
             ("switchyard_dispatch_" + std::to_string(::getpid()) + "_" + std::to_string(number++));
     std::filesystem::create_directories(root_);
   }
+  /// With a manifest of an operator, and a table where there are groups.
+  disk(std::string_view op, std::vector<json> variants, const std::vector<json>& groups = {}) : disk{} {
+    put_manifest(op, std::move(variants));
+    if (!groups.empty()) put_table(op, groups);
+  }
   disk(const disk&) = delete;
   disk& operator=(const disk&) = delete;
   ~disk() {
@@ -97,7 +102,7 @@ class disk {
   }
 
   /// Writes a manifest. Blobs that the folder lacks are copied from the build, and hashes that a launch does
-  /// not give are those of the files.
+  /// not give are those of the files. It runs one block of one thread where it does not say otherwise.
   void put_manifest(std::string_view op, std::vector<json> variants) const {
     for (json& variant : variants) {
       for (json& launch : variant["launches"]) {
@@ -107,6 +112,8 @@ class disk {
           put_blob(op, blob, blob);
         }
         if (!launch.contains("sha256")) launch["sha256"] = hash_of(kernels(op) / blob);
+        for (const char* const extents : {"grid", "block"})
+          if (!launch.contains(extents)) launch[extents] = {1, 1, 1};
       }
     }
     const json manifest{{"schema", "switchyard.manifest/1"},
@@ -152,6 +159,19 @@ class disk {
 
  private:
   std::filesystem::path root_;
+};
+
+struct catalog_of_disk {
+  sy::catalog catalog;
+};
+
+/// A dispatcher with a catalog of the files of a disk, or of whatever has options for one.
+template <class Operator>
+struct disk_dispatcher : catalog_of_disk, sy::dispatcher<Operator> {
+  template <class Files, class... Device>
+  explicit disk_dispatcher(Files& files, Device&&... device)
+      : catalog_of_disk{sy::catalog{files.options()}},
+        sy::dispatcher<Operator>{catalog, std::forward<Device>(device)...} {}
 };
 
 }  // namespace test

@@ -105,11 +105,7 @@ struct echo {
           {"type", type},
           {"config", {{"number", number}, {"tile", number * 8}}},
           {"launches",
-           {{{"blob", "stamp.so"},
-             {"kernel", "stamp"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
-             {"parameters", {"out", {{"i32", "number"}}}}}}}};
+           {{{"blob", "stamp.so"}, {"kernel", "stamp"}, {"parameters", {"out", {{"i32", "number"}}}}}}}};
 }
 
 /// The same in a blob of its own.
@@ -129,12 +125,9 @@ struct echo {
             {{"blob", "arithmetic.so"},
              {"kernel", "add_parts_f32"},
              {"grid", {8, 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters", {"x", "partial", "n", {{"i32", 8}}}}},
             {{"blob", "arithmetic.so"},
              {"kernel", "combine_f64"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters", {"partial", "out", {{"i32", 8}}}}}}}};
 }
 
@@ -144,8 +137,6 @@ struct echo {
           {"launches",
            {{{"blob", "nothing.so"},
              {"kernel", "nothing_16"},
-             {"grid", {1, 1, 1}},
-             {"block", {1, 1, 1}},
              {"parameters",
               {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "dtype", "p"}}}}}};
 }

@@ -102,8 +102,7 @@ TEST_CASE("it waits twice as long after each failure") {
 }
 
 TEST_CASE("the wait doubles up to 64 s, and only the first failure is a warning") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
   sy::catalog_options options = files.options();
   options.settings.debug = sy::debug_level::choices;
@@ -259,23 +258,21 @@ TEST_CASE_METHOD(retried<put_one>,
 }
 
 TEST_CASE("new files whose kernels cannot be loaded leave those in use that serve") {
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("one", 1)});
+  const disk files{"stamp", {stamp_variant("one", 1)}};
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   CHECK(run(on, {}) == 1);
-  const std::uint64_t generation = catalog.generation();
+  const std::uint64_t generation = on.catalog.generation();
   SECTION("for want of memory") {
     files.put_blob("stamp", "stamp_other.so", "stamp.so");
     files.put_manifest("stamp", {stamp_variant("one", 1)});
     driver->loads_that_fail = 1000;
-    const auto report = catalog.reload();
+    const auto report = on.catalog.reload();
     REQUIRE(report.refused.size() == 1);
     CHECK_THAT(report.refused[0], has_text("the previous ones stay in use"));
     CHECK(run(on, {}) == 1);
     CHECK(run(on, {.seqlen = 7}) == 1);
-    CHECK(catalog.generation() == generation);
+    CHECK(on.catalog.generation() == generation);
     driver->loads_that_fail = 0;
   }
   SECTION("since the blob comes after its manifest") {
@@ -283,11 +280,11 @@ TEST_CASE("new files whose kernels cannot be loaded leave those in use that serv
     later["launches"][0]["blob"] = "later.so";
     later["launches"][0]["sha256"] = disk::hash_of(disk::built("stamp_other.so"));
     files.put_manifest("stamp", {later});
-    CHECK(catalog.reload().refused.size() == 1);
+    CHECK(on.catalog.reload().refused.size() == 1);
     CHECK(run(on, {}) == 1);
     files.put_blob("stamp", "stamp_other.so", "later.so");
   }
-  CHECK(catalog.reload().refused.empty());
+  CHECK(on.catalog.reload().refused.empty());
   CHECK(run(on, {}) == 1001);
-  CHECK(catalog.generation() != generation);
+  CHECK(on.catalog.generation() != generation);
 }

@@ -76,12 +76,11 @@ TEST_CASE("a variant that cannot be computed for a call gives way to the next, w
         } else {
           put();
         }
-        sy::catalog catalog{files.options()};
-        sy::dispatcher<stamp> on{catalog, fresh_host()};
+        disk_dispatcher<stamp> on{files, fresh_host()};
         if (is_replaced) {
           CHECK(run(on, {.seqlen = 1}) == 2);
           put();
-          (void)catalog.reload();
+          (void)on.catalog.reload();
         }
         for (int i = 1; i < 4; ++i) CHECK(run(on, {.seqlen = i}) == 2);
         const std::string log = files.log();
@@ -99,8 +98,7 @@ TEST_CASE("a variant that does not fit one call serves those that it fits") {
   json partial = stamp_variant("partial", 1);
   partial["launches"][0]["grid"] = {"min(1, 4096 / (seqlen - 7) * 0 + 1)", 1, 1};  // not for 7
   files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {.seqlen = 6}) == 1);
   CHECK(run(on, {.seqlen = 7}) == 2);
   CHECK(run(on, {.seqlen = 8}) == 1);
@@ -109,10 +107,8 @@ TEST_CASE("a variant that does not fit one call serves those that it fits") {
 }
 
 TEST_CASE("an argument of a single call can rule a variant out for this call") {
-  const disk files;
-  files.put_manifest("stamp", {partial_variant(), stamp_variant("sound", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files{"stamp", {partial_variant(), stamp_variant("sound", 2)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   for (int round = 0; round < 3; ++round) {
     CHECK(run(on, {.blocks = 4}) == 1);
     CHECK(run(on, {.blocks = 5}) == 2);
@@ -124,10 +120,8 @@ TEST_CASE("an argument of a single call can rule a variant out for this call") {
 TEST_CASE("explain() names the variant that runs, and why those before it are passed over") {
   for (const unfit_case& of : unfit_cases()) {
     DYNAMIC_SECTION(of.name) {
-      const disk files;
-      files.put_manifest("stamp", {unfit_variant(of), stamp_variant("sound", 2)});
-      sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      const disk files{"stamp", {unfit_variant(of), stamp_variant("sound", 2)}};
+      disk_dispatcher<stamp> on{files, fresh_host()};
       const sy::explanation why = on.explain({.seqlen = 1});
       REQUIRE(why.candidates.size() == 2);
       INFO(why.candidates[0].obstacle);
@@ -143,10 +137,8 @@ TEST_CASE("explain() names the variant that runs, and why those before it are pa
 }
 
 TEST_CASE("explain() looks at an argument that a grid reads") {
-  const disk files;
-  files.put_manifest("stamp", {partial_variant(), stamp_variant("sound", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files{"stamp", {partial_variant(), stamp_variant("sound", 2)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(on.explain({.blocks = 4}).variant == "partial");
   const sy::explanation why = on.explain({.blocks = 5});
   CHECK(why.variant == "sound");
@@ -160,8 +152,7 @@ TEST_CASE("prepare() over ranges loads the variant that calls will run, not the 
   partial["launches"][0]["grid"] = {"min(1, 4096 / (seqlen - 7) * 0 + 1)", 1, 1};  // not for 7
   files.put_manifest("stamp", {partial, stamp_variant("sound", 2)});
   const auto driver = std::make_shared<faulty_driver>();
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, sy::device{driver}};
+  disk_dispatcher<stamp> on{files, sy::device{driver}};
   on.prepare({}, {{"seqlen", 1, 32}});
   driver->is_capturing = true;  // nothing can be loaded any more
   CHECK(run(on, {.seqlen = 6}) == 1);
@@ -179,10 +170,8 @@ TEST_CASE("prepare() over ranges loads the variant that calls will run, not the 
 TEST_CASE("where no variant fits a call, the error is that of the first") {
   for (const unfit_case& of : unfit_cases()) {
     DYNAMIC_SECTION(of.name) {
-      const disk files;
-      files.put_manifest("stamp", {unfit_variant(of)});
-      sy::catalog catalog{files.options()};
-      sy::dispatcher<stamp> on{catalog, fresh_host()};
+      const disk files{"stamp", {unfit_variant(of)}};
+      disk_dispatcher<stamp> on{files, fresh_host()};
       for (int i = 0; i < 2; ++i) CHECK_THROWS_WITH(run(on, {.seqlen = 1}), has_text("unfit"));
     }
   }
@@ -191,10 +180,8 @@ TEST_CASE("where no variant fits a call, the error is that of the first") {
 TEST_CASE("a manifest of which nothing is usable does not take the place of one that serves") {
   const auto spoil =
       GENERATE(as<std::string>{}, "no variants", "invalid entries", "misspelt target", "never holds");
-  const disk files;
-  files.put_manifest("stamp", {stamp_variant("sound", 2)});
-  sy::catalog catalog{files.options()};
-  sy::dispatcher<stamp> on{catalog, fresh_host()};
+  const disk files{"stamp", {stamp_variant("sound", 2)}};
+  disk_dispatcher<stamp> on{files, fresh_host()};
   CHECK(run(on, {.seqlen = 1}) == 2);
 
   json variant = stamp_variant("useless", 1);
@@ -207,7 +194,7 @@ TEST_CASE("a manifest of which nothing is usable does not take the place of one 
     files.write(files.manifest_path("stamp"), whole.dump());
   }
   for (int i = 0; i < 2; ++i) {
-    const sy::reload_report report = catalog.reload();
+    const sy::reload_report report = on.catalog.reload();
     INFO(files.log());
     if (i == 0) CHECK(report.refused.size() == 1);
     CHECK(run(on, {.seqlen = 1}) == 2);
@@ -216,11 +203,11 @@ TEST_CASE("a manifest of which nothing is usable does not take the place of one 
   }
 
   files.put_manifest("stamp", {stamp_variant("newer", 3)});
-  (void)catalog.reload();
-  if (spoil == "never holds") {  // the catalog waits before it tries refused files again
+  (void)on.catalog.reload();
+  if (spoil == "never holds") {  // the on.catalog waits before it tries refused files again
     for (int i = 0; i < 30 && run(on, {.seqlen = 1}) != 3; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      (void)catalog.reload();
+      (void)on.catalog.reload();
     }
   }
   CHECK(run(on, {.seqlen = 1}) == 3);
