@@ -4,17 +4,18 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 
-#include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/device.hpp>
-#include <switchyard/devices/hip/current_device.hpp>
+
+#include "../gpu_library.hpp"
 
 namespace switchyard_ggml {
 
+using examples::device_scope;
+
 /// Functions of the library that serves the device. Those that it lacks are null; for the CPU, all are. The
 /// device must be current (device_scope) where they are called. Results are those of the API; 0 is success.
-class device_api {
+class device_api : public examples::gpu_library {
  public:
   explicit device_api(const switchyard::device& device);
 
@@ -37,27 +38,6 @@ class device_api {
 
   /// An event without times; null where it cannot be made.
   [[nodiscard]] void* make_event() const;
-
- private:
-  friend class device_scope;
-
-  const switchyard::cuda::api* cuda_ = nullptr;
-  CUctx_st* context_ = nullptr;
-  const switchyard::hip::api* hip_ = nullptr;
-  int ordinal_ = 0;
-};
-
-/// Makes the device current on the calling thread until the end of the scope; nothing for the CPU.
-class device_scope {
- public:
-  explicit device_scope(const device_api& api) {
-    if (api.cuda_ != nullptr) cuda_.emplace(*api.cuda_, api.context_);
-    if (api.hip_ != nullptr) hip_.emplace(*api.hip_, api.ordinal_);
-  }
-
- private:
-  std::optional<switchyard::cuda::context_guard> cuda_;
-  std::optional<switchyard::hip::device_guard> hip_;
 };
 
 }  // namespace switchyard_ggml

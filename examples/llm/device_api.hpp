@@ -5,23 +5,24 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 
-#include <switchyard/devices/cuda/context.hpp>
 #include <switchyard/devices/device.hpp>
-#include <switchyard/devices/hip/current_device.hpp>
-#include <switchyard/devices/stream.hpp>
+
+#include "../gpu_library.hpp"
 
 namespace llm {
 
-class device_api {
+using examples::device_scope;
+
+/// The device must be current (device_scope) where its functions are called, and for cuBLASLt.
+class device_api : public examples::gpu_library {
  public:
   /// Of the library that serves the device, which is open already. Null for the CPU. Throws driver_error
   /// driver_too_old where the library lacks a function.
   [[nodiscard]] static std::shared_ptr<const device_api> of(const switchyard::device& device);
 
   /// Without functions: tests put theirs in.
-  explicit device_api(const switchyard::device& device) : device_{device} {}
+  explicit device_api(const switchyard::device& device) : gpu_library{device}, device_{device} {}
 
   // Results are those of the API; 0 is success. Flags and modes have the same values in both.
   int (*stream_create)(void** stream, unsigned flags) = nullptr;
@@ -40,28 +41,7 @@ class device_api {
   void require(int result, const char* problem) const;
 
  private:
-  friend class device_scope;
-
   switchyard::device device_;
-  const switchyard::cuda::api* cuda_ = nullptr;
-  CUctx_st* context_ = nullptr;
-  const switchyard::hip::api* hip_ = nullptr;
-  int ordinal_ = 0;
-};
-
-/// Makes the device current on the calling thread until the end of the scope; nothing for the CPU. The
-/// functions of device_api need that, and so does cuBLASLt.
-class device_scope {
- public:
-  explicit device_scope(const device_api* api) {
-    if (api == nullptr) return;
-    if (api->cuda_ != nullptr) cuda_.emplace(*api->cuda_, api->context_);
-    if (api->hip_ != nullptr) hip_.emplace(*api->hip_, api->ordinal_);
-  }
-
- private:
-  std::optional<switchyard::cuda::context_guard> cuda_;
-  std::optional<switchyard::hip::device_guard> hip_;
 };
 
 }  // namespace llm
