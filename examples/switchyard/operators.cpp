@@ -52,10 +52,6 @@ struct filed_operator {
       : description{name}, known{&description.get(), {}, true, false} {}
 };
 
-}  // namespace
-
-namespace {
-
 [[nodiscard]] std::vector<known_operator>& all_operators() {
   static std::vector<known_operator> all = [] {
     std::vector<known_operator> out;
