@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
@@ -21,6 +22,28 @@ using entry_list = std::vector<std::uint32_t>;
 /// All of them.
 [[nodiscard]] entry_list every_entry(std::size_t count);
 
+namespace detail {
+
+/// Contents of any type.
+class entry_contents {
+ public:
+  /// Whether an entry is read for the first time.
+  [[nodiscard]] bool is_first_read(std::uint32_t entry) const {
+    return entry >= was_read_.size() || !was_read_[entry];
+  }
+
+  /// Null: nobody uses it any more, or it was never read.
+  [[nodiscard]] std::shared_ptr<const void> find(const entry_list& entries);
+
+  void keep(const entry_list& entries, const std::shared_ptr<const void>& content);
+
+ private:
+  std::vector<bool> was_read_;
+  std::map<entry_list, std::weak_ptr<const void>> known_;
+};
+
+}  // namespace detail
+
 /// Any thread may enter; one at a time parses.
 template <class Content>
 class entry_cache {
@@ -29,27 +52,18 @@ class entry_cache {
   template <class Reader>
   [[nodiscard]] std::shared_ptr<const Content> get(const entry_list& entries, const Reader& read) {
     const std::scoped_lock lock{mutex_};
-    if (const auto found = known_.find(entries); found != known_.end()) {
-      if (auto out = found->second.lock()) return out;
-    }
-    std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
+    if (auto known = known_.find(entries)) return std::static_pointer_cast<const Content>(std::move(known));
     std::shared_ptr<const Content> out = read();
-    if (!entries.empty() && was_read_.size() <= entries.back())
-      was_read_.resize(std::size_t{entries.back()} + 1);
-    known_.insert_or_assign(entries, out);
-    for (const std::uint32_t index : entries) was_read_[index] = true;  // nothing fails from here on
+    known_.keep(entries, out);
     return out;
   }
 
   /// Whether an entry is read for the first time. Inside `read()`.
-  [[nodiscard]] bool is_first_read(std::uint32_t entry) const {
-    return entry >= was_read_.size() || !was_read_[entry];
-  }
+  [[nodiscard]] bool is_first_read(std::uint32_t entry) const { return known_.is_first_read(entry); }
 
  private:
   switchyard::mutex mutex_;
-  std::vector<bool> was_read_;  // guarded by mutex_, as what follows
-  std::map<entry_list, std::weak_ptr<const Content>> known_;
+  detail::entry_contents known_;  // guarded by mutex_
 };
 
 }  // namespace v0
