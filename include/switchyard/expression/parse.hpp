@@ -84,55 +84,9 @@ class expression_parser {
     return real_ ? std::bit_cast<std::int64_t>(value ? 1.0 : 0.0) : static_cast<std::int64_t>(value);
   }
 
-  // a && b: a; jump_if_zero no; b; truth; jump end; no: 0; end.     a || b: a; jump_if_zero rest; 1; jump
-  // end; ...
-  template <class Part>
-  void short_circuit(std::string_view token, bool stops_at, const Part& part) {
-    const std::size_t start = to_.size();
-    part();
-    while (take(token)) {
-      if (constant_since(start)) {
-        if (take_condition() == stops_at) {
-          discard(part);
-          push(operand::constant, 0, literal(stops_at));
-        } else {
-          part();
-          operate(opcode::truth);
-        }
-        continue;
-      }
-      const std::size_t test = jump(opcode::jump_if_zero);
-      --depth_;
-      std::size_t over = 0;
-      if (stops_at) {
-        to_.push(operand::constant, 0, literal(true));
-        over = jump(opcode::jump);
-        to_.land(test);
-      }
-      const conditional right_side{*this};
-      part();
-      operate(opcode::truth);
-      if (!stops_at) {
-        over = jump(opcode::jump);
-        to_.land(test);
-        to_.push(operand::constant, 0, literal(false));
-      }
-      to_.land(over);
-    }
-  }
-
-  void logical_or();
-  void logical_and();
-
-  void equality();
-
-  void comparison();
-
-  void shift();
-
-  void sum();
-
-  void product();
+  // One function for all levels: each would compile what it calls, the scanner, once more.
+  void logical(bool is_or);
+  void infix(unsigned level);
 
   void unary();
 

@@ -65,7 +65,7 @@ SWITCHYARD_FUNCTION expression_parser::nesting::nesting(expression_parser& parse
 SWITCHYARD_FUNCTION void expression_parser::ternary() {
   const nesting guard{*this};
   const std::size_t start = to_.size();
-  logical_or();
+  logical(true);
   if (!take("?")) return;
   const auto branch = [this] { ternary(); };
   const auto colon = [this] {
@@ -100,68 +100,82 @@ SWITCHYARD_FUNCTION bool expression_parser::take_condition() {
   return to_.take_condition();
 }
 
-SWITCHYARD_FUNCTION void expression_parser::logical_or() {
-  short_circuit("||", true, [this] { logical_and(); });
-}
-
-SWITCHYARD_FUNCTION void expression_parser::logical_and() {
-  short_circuit("&&", false, [this] { equality(); });
-}
-
-SWITCHYARD_FUNCTION void expression_parser::equality() {
-  comparison();
-  for (;;) {
-    const opcode code = take("==") ? opcode::equal : take("!=") ? opcode::not_equal : opcode::jump;
-    if (code == opcode::jump) return;
-    comparison();
-    operate(code);
+// a && b: a; jump_if_zero no; b; truth; jump end; no: 0; end.     a || b: a; jump_if_zero rest; 1; jump
+// end; ...
+[[gnu::noinline]] SWITCHYARD_FUNCTION void expression_parser::logical(bool is_or) {
+  const auto part = [this, is_or] {
+    if (is_or) {
+      logical(false);
+    } else {
+      infix(0);
+    }
+  };
+  const std::size_t start = to_.size();
+  part();
+  while (take(is_or ? "||" : "&&")) {
+    if (constant_since(start)) {
+      if (take_condition() == is_or) {
+        discard(part);
+        push(operand::constant, 0, literal(is_or));
+      } else {
+        part();
+        operate(opcode::truth);
+      }
+      continue;
+    }
+    const std::size_t test = jump(opcode::jump_if_zero);
+    --depth_;
+    std::size_t over = 0;
+    if (is_or) {
+      to_.push(operand::constant, 0, literal(true));
+      over = jump(opcode::jump);
+      to_.land(test);
+    }
+    const conditional right_side{*this};
+    part();
+    operate(opcode::truth);
+    if (!is_or) {
+      over = jump(opcode::jump);
+      to_.land(test);
+      to_.push(operand::constant, 0, literal(false));
+    }
+    to_.land(over);
   }
 }
 
-SWITCHYARD_FUNCTION void expression_parser::comparison() {
-  shift();
-  for (;;) {
-    const opcode code = take("<=")   ? opcode::less_equal
-                        : take(">=") ? opcode::greater_equal
-                        : take("<")  ? opcode::less
-                        : take(">")  ? opcode::greater
-                                     : opcode::jump;
-    if (code == opcode::jump) return;
-    shift();
-    operate(code);
-  }
-}
-
-SWITCHYARD_FUNCTION void expression_parser::shift() {
-  sum();
-  while (!real_) {
-    const opcode code = take("<<") ? opcode::shift_left : take(">>") ? opcode::shift_right : opcode::jump;
-    if (code == opcode::jump) return;
-    sum();
-    operate(code);
-  }
-}
-
-SWITCHYARD_FUNCTION void expression_parser::sum() {
-  product();
-  for (;;) {
-    const opcode code = take("+") ? opcode::add : take("-") ? opcode::subtract : opcode::jump;
-    if (code == opcode::jump) return;
-    product();
-    operate(code);
-  }
-}
-
-SWITCHYARD_FUNCTION void expression_parser::product() {
-  unary();
-  for (;;) {
-    const opcode code = take("*")             ? opcode::multiply
-                        : take("/")           ? opcode::divide
-                        : !real_ && take("%") ? opcode::modulo
-                                              : opcode::jump;
-    if (code == opcode::jump) return;
-    unary();
-    operate(code);
+[[gnu::noinline]] SWITCHYARD_FUNCTION void expression_parser::infix(unsigned level) {
+  struct known {
+    std::string_view token;
+    opcode code;
+    unsigned level;
+    bool integer_only;
+  };
+  static constexpr unsigned levels = 5;
+  static constexpr std::array<known, 13> operators{{{"==", opcode::equal, 0, false},
+                                                    {"!=", opcode::not_equal, 0, false},
+                                                    {"<=", opcode::less_equal, 1, false},  // before "<"
+                                                    {">=", opcode::greater_equal, 1, false},
+                                                    {"<", opcode::less, 1, false},
+                                                    {">", opcode::greater, 1, false},
+                                                    {"<<", opcode::shift_left, 2, true},
+                                                    {">>", opcode::shift_right, 2, true},
+                                                    {"+", opcode::add, 3, false},
+                                                    {"-", opcode::subtract, 3, false},
+                                                    {"*", opcode::multiply, 4, false},
+                                                    {"/", opcode::divide, 4, false},
+                                                    {"%", opcode::modulo, 4, true}}};
+  if (level == levels) return unary();
+  infix(level + 1);
+  const auto next = [this, level]() -> const known* {
+    for (const known& candidate : operators) {
+      if (candidate.level == level && !(real_ && candidate.integer_only) && take(candidate.token))
+        return &candidate;
+    }
+    return nullptr;
+  };
+  for (const known* found = next(); found != nullptr; found = next()) {
+    infix(level + 1);
+    operate(found->code);
   }
 }
 
