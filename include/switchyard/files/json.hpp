@@ -85,6 +85,9 @@ class json_place {
   std::size_t index_ = 0;
 };
 
+/// A value as compact text, as nlohmann_json's dump() has it, whose writers of all kinds compile 13 KB.
+[[nodiscard]] std::string dump_json(const nlohmann::json& value);
+
 /// Accepts "switchyard.<kind>/1" and its minor versions; throws file_error for another kind or major version.
 void check_schema(const json_place& file, std::string_view kind);
 

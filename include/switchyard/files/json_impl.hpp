@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <span>
@@ -24,22 +26,22 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION std::string json_place::pointer() const {
+SWITCHYARD_COLD std::string json_place::pointer() const {
   if (parent_ != nullptr) return parent_->pointer() + step();
   return above_ != nullptr ? *above_ : std::string{};
 }
 
-SWITCHYARD_FUNCTION void json_place::fail(error_code code, const std::string& problem) const {
+SWITCHYARD_COLD void json_place::fail(error_code code, const std::string& problem) const {
   const std::string place = text::shortened(pointer(), 300);
   throw file_error{
       code, *path_ + ": " + (place.empty() ? std::string{} : place + ": ") + text::shortened(problem, 1000)};
 }
 
-SWITCHYARD_FUNCTION void json_place::fail(const std::string& problem) const {
+SWITCHYARD_COLD void json_place::fail(const std::string& problem) const {
   fail(error_code::invalid_entry, problem);
 }
 
-SWITCHYARD_FUNCTION void json_place::expected(std::string_view kind) const {
+SWITCHYARD_COLD void json_place::expected(std::string_view kind) const {
   fail("expected " + std::string{kind} + ", got " + shown());
 }
 
@@ -115,7 +117,7 @@ SWITCHYARD_FUNCTION bool json_place::boolean() const {
   return value_->get<bool>();
 }
 
-SWITCHYARD_FUNCTION std::string json_place::step() const {
+SWITCHYARD_COLD std::string json_place::step() const {
   if (key_ == nullptr) return "/" + std::to_string(index_);
   std::string escaped = "/";
   for (const char* c = key_; *c != '\0'; ++c) {  // RFC 6901
@@ -130,13 +132,101 @@ SWITCHYARD_FUNCTION std::string json_place::step() const {
   return escaped;
 }
 
-SWITCHYARD_FUNCTION std::string json_place::shown() const {
+SWITCHYARD_COLD std::string json_place::shown() const {
   if (value_->is_array()) return "an array of " + std::to_string(value_->size());
   if (value_->is_object()) return "an object";
-  return text::shortened(value_->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60);
+  return text::shortened(dump_json(*value_), 60);
 }
 
-SWITCHYARD_FUNCTION void check_schema(const json_place& file, std::string_view kind) {
+namespace detail {
+
+SWITCHYARD_COLD void append_json_string(std::string& out, std::string_view value) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  out += '"';
+  for (const char c : value) {  // UTF-8: the parser has checked it
+    static constexpr std::string_view escaped = "\"\\\b\f\n\r\t";
+    if (const std::size_t found = escaped.find(c); found != std::string_view::npos) {
+      out += '\\';
+      out += std::string_view{"\"\\bfnrt"}[found];
+    } else if (const auto byte = static_cast<unsigned char>(c); byte < 0x20) {
+      out += "\\u00";
+      out += digits[byte >> 4U];
+      out += digits[byte & 15U];
+    } else {
+      out += c;
+    }
+  }
+  out += '"';
+}
+
+/// The fewest digits, from 15, that read back as the same number.
+SWITCHYARD_COLD void append_json_number(std::string& out, double value) {
+  char text[32];  // NOLINT(modernize-avoid-c-arrays): for snprintf
+  for (int precision = 15; precision <= 17; ++precision) {
+    (void)std::snprintf(text, sizeof text, "%.*g", precision, value);
+    if (std::strtod(text, nullptr) == value) break;
+  }
+  bool is_integer = true;
+  for (const char* c = text; *c != '\0'; ++c) {
+    is_integer = is_integer && (*c == '-' || (*c >= '0' && *c <= '9'));
+    out += *c == ',' ? '.' : *c;  // the decimal point of the engine's locale
+  }
+  if (is_integer) out += ".0";
+}
+
+SWITCHYARD_COLD void append_json(std::string& out,
+                                 const nlohmann::json& value) {  // NOLINT(misc-no-recursion)
+  using kind = nlohmann::json::value_t;
+  bool is_first = true;
+  switch (value.type()) {
+    case kind::object:
+      for (const auto& [key, member] : value.get_ref<const nlohmann::json::object_t&>()) {
+        out += is_first ? '{' : ',';
+        is_first = false;
+        append_json_string(out, key);
+        out += ':';
+        append_json(out, member);
+      }
+      out += is_first ? "{}" : "}";
+      return;
+    case kind::array:
+      for (const nlohmann::json& element : value.get_ref<const nlohmann::json::array_t&>()) {
+        out += is_first ? '[' : ',';
+        is_first = false;
+        append_json(out, element);
+      }
+      out += is_first ? "[]" : "]";
+      return;
+    case kind::string:
+      return append_json_string(out, value.get_ref<const std::string&>());
+    case kind::boolean:
+      out += value.get<bool>() ? "true" : "false";
+      return;
+    case kind::number_integer:
+      out += std::to_string(value.get<std::int64_t>());
+      return;
+    case kind::number_unsigned:
+      out += std::to_string(value.get<std::uint64_t>());
+      return;
+    case kind::number_float:
+      return append_json_number(out, value.get<double>());
+    case kind::null:
+    case kind::binary:  // no JSON text has them
+    case kind::discarded:
+      break;
+  }
+  out += "null";
+}
+
+}  // namespace detail
+
+SWITCHYARD_COLD std::string dump_json(const nlohmann::json& value) {
+  std::string out;
+  detail::append_json(out, value);
+  return out;
+}
+
+SWITCHYARD_COLD void check_schema(const json_place& file, std::string_view kind) {
   const auto place = file.at("schema");
   const std::string& found = place.string();
   const std::string wanted = "switchyard." + std::string{kind} + "/";
@@ -151,7 +241,7 @@ SWITCHYARD_FUNCTION void check_schema(const json_place& file, std::string_view k
   }
 }
 
-SWITCHYARD_FUNCTION void warnings::add(const std::string& message) {
+SWITCHYARD_COLD void warnings::add(const std::string& message) {
   if (messages.size() < 100) {
     messages.push_back(message);
   } else {
@@ -159,7 +249,7 @@ SWITCHYARD_FUNCTION void warnings::add(const std::string& message) {
   }
 }
 
-SWITCHYARD_FUNCTION std::string without_indices(const std::string& message, const std::string& path) {
+SWITCHYARD_COLD std::string without_indices(const std::string& message, const std::string& path) {
   std::size_t at = message.find(path + ": /");
   if (at == std::string::npos) return message;
   at += path.size() + 2;
@@ -173,8 +263,8 @@ SWITCHYARD_FUNCTION std::string without_indices(const std::string& message, cons
   return out + message.substr(end);
 }
 
-SWITCHYARD_FUNCTION std::vector<group_of_same> group_same(std::span<const std::string> messages,
-                                                          const std::string& path) {
+SWITCHYARD_COLD std::vector<group_of_same> group_same(std::span<const std::string> messages,
+                                                      const std::string& path) {
   std::vector<group_of_same> out;
   std::map<std::string, std::size_t> known;
   for (const std::string& message : messages) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/address.hpp>
@@ -45,10 +46,9 @@ SWITCHYARD_FUNCTION void refuse_arguments(const json_place& place, std::string_v
 SWITCHYARD_FUNCTION void check_number(const json_place& place, std::string_view what, const expression& value,
                                       const operator_description& op) {
   if (!gives_address(value, op.fields)) return;
-  place.fail(
-      error_code::invalid_expression,
-      text::shortened(place.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 80) +
-          " is an address, '" + std::string{what} + "' takes a number");
+  place.fail(error_code::invalid_expression, text::shortened(dump_json(place.value()), 80) +
+                                                 " is an address, '" + std::string{what} +
+                                                 "' takes a number");
 }
 
 SWITCHYARD_FUNCTION bool expression_reader::set_config(const std::vector<config_entry>& config) {
@@ -63,7 +63,7 @@ SWITCHYARD_FUNCTION bool expression_reader::set_config(const std::vector<config_
 }
 
 SWITCHYARD_FUNCTION bool expression_reader::may_read_config(std::string_view text) const noexcept {
-  return std::any_of(config_.begin(), config_.end(), [text](const config_entry& entry) {
+  return detail::any_of(config_.begin(), config_.end(), [text](const config_entry& entry) {
     return text.find(entry.name) != std::string_view::npos;
   });
 }
@@ -85,7 +85,8 @@ SWITCHYARD_FUNCTION expression expression_reader::read(const json_place& place) 
 
 SWITCHYARD_FUNCTION expression expression_reader::read_real(const json_place& place) const {
   try {
-    return expression::parse_real(place.value().is_string() ? place.string() : place.value().dump(), names_);
+    return expression::parse_real(place.value().is_string() ? place.string() : dump_json(place.value()),
+                                  names_);
   } catch (const expression_error& problem) {
     place.fail(error_code::invalid_expression, problem.what());
   }

@@ -71,7 +71,7 @@ SWITCHYARD_FUNCTION parameter parameter_reader::read_nested(const json_place& pl
   if (place.value().is_string()) return read_named(place);
   if (place.object().empty()) place.fail("expected a name, or an object such as {\"i32\": \"seqlen_q\"}");
   parameter out;
-  out.text = place.value().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  out.text = dump_json(place.value());
   if (out.text.size() > 80) out.text = out.text.substr(0, 80) + "...";
   static constexpr std::array<std::pair<const char*, value_kind>, 8> integers{{{"i8", value_kind::i8},
                                                                                {"u8", value_kind::u8},

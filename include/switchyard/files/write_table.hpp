@@ -23,7 +23,11 @@ class table_writer {
 
   [[nodiscard]] std::string write(std::span<const measurement> measured);
 
+  [[nodiscard]] std::string write_denials_alone();
+
  private:
+  void begin();
+
   void write_device();
 
   void write_measured(std::span<const measurement> measured);
@@ -67,6 +71,12 @@ class table_writer {
 [[nodiscard]] inline std::string format_table(const operator_description& op, const table& table,
                                               std::span<const measurement> measured = {}) {
   return detail::table_writer{op, table}.write(measured);
+}
+
+/// What a table denies, as the text of a table that has nothing else: programs that never write rows do not
+/// compile what writes them.
+[[nodiscard]] inline std::string format_denials(const operator_description& op, const table& table) {
+  return detail::table_writer{op, table}.write_denials_alone();
 }
 
 }  // namespace v0

@@ -24,9 +24,20 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_COLD std::string table_writer::write(std::span<const measurement> measured) {
+SWITCHYARD_COLD void table_writer::begin() {
   out_ = "{\n  \"schema\": \"switchyard.table/1\",\n  \"operator\": " + text::quote_json(op_.name) + ",\n";
   write_device();
+}
+
+SWITCHYARD_COLD std::string table_writer::write_denials_alone() {
+  begin();
+  write_match();
+  write_denials();
+  return std::move(out_) + "  \"groups\": []\n}\n";
+}
+
+SWITCHYARD_COLD std::string table_writer::write(std::span<const measurement> measured) {
+  begin();
   write_measured(measured);
   write_match();
   write_denials();
