@@ -23,6 +23,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
 #include <switchyard/device.hpp>
@@ -328,7 +329,7 @@ SWITCHYARD_COLD search_path catalog::path_of(const catalog_options& options) {
   search_path out{options.roots, options.tables, options.canary.tables};
   if (options.default_roots) {
     const auto append = [](std::vector<std::string>& to, const std::vector<std::string>& from) {
-      to.insert(to.end(), from.begin(), from.end());
+      for (const std::string& folder : from) to.push_back(folder);
     };
     append(out.roots, options.settings.path);
     append(out.overlays, options.settings.tables);
@@ -369,7 +370,7 @@ SWITCHYARD_COLD std::vector<std::shared_ptr<state_use>> catalog::all_uses() {
 SWITCHYARD_COLD std::shared_ptr<state_use> catalog::remove(const state_user& user) noexcept {
   const std::scoped_lock lock{mutex_};
   const auto found =
-      std::find_if(uses_.begin(), uses_.end(), [&user](const auto& used) { return used->user == &user; });
+      detail::find_if(uses_.begin(), uses_.end(), [&user](const auto& used) { return used->user == &user; });
   if (found == uses_.end()) return nullptr;
   std::shared_ptr<state_use> out = std::move(*found);
   uses_.erase(found);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/base/stable_order.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
@@ -147,7 +148,7 @@ SWITCHYARD_FUNCTION void selector_builder::add_denials_and_pins(candidate_ids& i
   }
 }
 
-SWITCHYARD_FUNCTION void selector_builder::add_force(const candidate_ids& ids) {
+SWITCHYARD_COLD void selector_builder::add_force(const candidate_ids& ids) {
   if (sources_.force.empty()) return;
   out_->is_forced = true;
   out_->force_text = sources_.force;
@@ -158,8 +159,8 @@ SWITCHYARD_FUNCTION void selector_builder::add_force(const candidate_ids& ids) {
   const auto wanted = split_config(sources_.force);
   for (std::uint32_t i = 0; i < out_->candidates.size() && !wanted.empty(); ++i) {
     const variant& variant = *out_->candidates[i].variant;
-    const bool all = std::all_of(wanted.begin(), wanted.end(), [&variant](const auto& pair) {
-      return std::any_of(variant.config.begin(), variant.config.end(), [&pair](const config_entry& entry) {
+    const bool all = detail::all_of(wanted.begin(), wanted.end(), [&variant](const auto& pair) {
+      return detail::any_of(variant.config.begin(), variant.config.end(), [&pair](const config_entry& entry) {
         return entry.name == pair.first && std::to_string(entry.value) == pair.second;
       });
     });
@@ -167,7 +168,7 @@ SWITCHYARD_FUNCTION void selector_builder::add_force(const candidate_ids& ids) {
   }
 }
 
-SWITCHYARD_FUNCTION std::vector<std::pair<std::string, std::string>> selector_builder::split_config(
+SWITCHYARD_COLD std::vector<std::pair<std::string, std::string>> selector_builder::split_config(
     const std::string& text) {
   std::vector<std::pair<std::string, std::string>> out;
   for (std::size_t begin = 0; begin <= text.size();) {

@@ -31,8 +31,8 @@ SWITCHYARD_FUNCTION const std::vector<std::uint32_t>* candidate_ids::find(const 
   return found == by_id_.end() ? nullptr : &found->second;
 }
 
-SWITCHYARD_FUNCTION void candidate_ids::warn_unknown(const std::string& table, const std::string& id,
-                                                     const char* entry) {
+SWITCHYARD_COLD void candidate_ids::warn_unknown(const std::string& table, const std::string& id,
+                                                 const char* entry) {
   if (set_.candidates.empty() || is_installed_(id)) return;
   if (++unknown_[table] > max_unknown) return;
   std::vector<std::string_view> known;
@@ -43,7 +43,7 @@ SWITCHYARD_FUNCTION void candidate_ids::warn_unknown(const std::string& table, c
                     "; it is not used. Install the kernels the table was made with, or tune again");
 }
 
-SWITCHYARD_FUNCTION void candidate_ids::count_unknown() const {
+SWITCHYARD_COLD void candidate_ids::count_unknown() const {
   for (const auto& [table, count] : unknown_) {
     if (count <= max_unknown) continue;
     warned_.push_back(prefix_of(table) + "names " + std::to_string(count - max_unknown) +

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/choosing/candidates.hpp>
 #include <switchyard/choosing/find_uncompared.hpp>
 #include <switchyard/expression/expression.hpp>
@@ -40,7 +41,7 @@ class measured_types {
       const std::vector<std::int64_t>& known = values_[wanted.axis];
       if (!known.empty() && std::find(known.begin(), known.end(), wanted.value) == known.end()) return false;
     }
-    return std::all_of(asked.conditions.begin(), asked.conditions.end(), [&](const condition& required) {
+    return detail::all_of(asked.conditions.begin(), asked.conditions.end(), [&](const condition& required) {
       return may_hold(required.value, device.attributes);
     });
   }

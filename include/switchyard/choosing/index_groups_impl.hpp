@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/base/stable_order.hpp>
 #include <switchyard/choosing/build_row_index.hpp>
 #include <switchyard/choosing/candidate_ids.hpp>
@@ -36,7 +37,7 @@ inline namespace v0 {
 namespace detail {
 
 SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
-  std::unordered_map<std::string, std::size_t> here;  // groups of this device, by type and axes
+  std::unordered_map<std::string, std::uint32_t> here;  // groups of this device, by type and axes
   for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
     const ranked_table& ranked = ranked_[t];
     for (const row_group& rows : ranked.source->groups) {
@@ -50,7 +51,7 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
       indexed_group* into = nullptr;
       std::size_t number = groups_.size();
       if (ranked.rank == table_rank::this_device)
-        number = here.try_emplace(key_of(rows), groups_.size()).first->second;
+        number = here.try_emplace(key_of(rows), static_cast<std::uint32_t>(number)).first->second;
       if (number < groups_.size()) {
         into = &groups_[number];
       } else {
@@ -74,14 +75,20 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
       add_rows(*into, number, rows, *ranked.source, t);
     }
   }
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
+  std::vector<std::uint32_t> with_rows;
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
     groups_[i].program = programs_[i].build();
-    if (groups_[i].row_count() == 0) silent_.push_back({groups_[i].type, groups_[i].first});
+    if (groups_[i].row_count() == 0) {
+      silent_.push_back({groups_[i].type, groups_[i].first});
+    } else {
+      with_rows.push_back(i);
+    }
   }
-  std::erase_if(groups_, [](const indexed_group& group) { return group.row_count() == 0; });
   // Overlays first, then by rank, then in the tables' order. Of one table's groups, those with the more
   // specific type come first.
-  const auto comes_first = [this](const indexed_group& a, const indexed_group& b) {
+  const auto comes_first = [this](std::uint32_t first, std::uint32_t second) {
+    const indexed_group& a = groups_[first];
+    const indexed_group& b = groups_[second];
     const std::uint32_t table_a = a.rank == table_rank::this_device ? 0 : a.origins.front().table;
     const std::uint32_t table_b = b.rank == table_rank::this_device ? 0 : b.origins.front().table;
     const bool overlay_a = ranked_[a.origins.front().table].overlay;
@@ -93,14 +100,15 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
     return a.timed && !b.timed;
   };
   std::vector<indexed_group> out;
-  out.reserve(groups_.size());
-  for (const std::uint32_t number : stable_order(groups_, comes_first))
-    out.push_back(std::move(groups_[number]));
+  out.reserve(with_rows.size());
+  for (const std::uint32_t number : stable_order(with_rows, comes_first))
+    out.push_back(std::move(groups_[with_rows[number]]));
   for (indexed_group& group : out) {
     index(group);
     std::vector<std::uint32_t> listed;
-    for (const named_candidates& named : group.named)
-      listed.insert(listed.end(), named.candidates.begin(), named.candidates.end());
+    for (const named_candidates& named : group.named) {
+      for (const std::uint32_t candidate : named.candidates) listed.push_back(candidate);
+    }
     group.uncompared = find_uncompared(set_, group.type, group.measured_with, listed);
   }
   return out;
@@ -148,7 +156,7 @@ SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_
     const auto at = rows.coordinates(row);
     const auto times = rows.row_times(row);
     // A row without an installed variant would only hide others, of its sizes or farther away.
-    const bool says_something = std::any_of(times.begin(), times.end(), [&](const measured_time& time) {
+    const bool says_something = detail::any_of(times.begin(), times.end(), [&](const measured_time& time) {
       return !into.named[ids[time.variant]].candidates.empty();
     });
     if (!says_something) continue;
@@ -157,7 +165,7 @@ SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_
       into.repeated.push_back({into.slots.find(at, into.at.data()), origin});
       continue;
     }
-    into.at.insert(into.at.end(), at.begin(), at.end());
+    for (const std::int64_t value : at) into.at.push_back(value);
     const auto first = static_cast<std::uint32_t>(into.times.size());
     for (const measured_time& time : times) {
       if (!into.named[ids[time.variant]].candidates.empty()) {
@@ -221,8 +229,8 @@ SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group&
 
 SWITCHYARD_FUNCTION bool group_indexer::includes(const std::vector<axis_value>& type,
                                                  const std::vector<axis_value>& wanted) {
-  return std::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& needed) {
-    return std::any_of(type.begin(), type.end(), [&needed](const axis_value& has) {
+  return detail::all_of(wanted.begin(), wanted.end(), [&type](const axis_value& needed) {
+    return detail::any_of(type.begin(), type.end(), [&needed](const axis_value& has) {
       return has.axis == needed.axis && has.value == needed.value;
     });
   });
@@ -235,7 +243,7 @@ SWITCHYARD_FUNCTION bool group_indexer::is_said(const std::vector<axis_value>& t
     if (!value.reads_axis(axis)) continue;
     const bool known =
         std::find(axes.begin(), axes.end(), axis) != axes.end() ||
-        std::any_of(type.begin(), type.end(), [axis](const axis_value& has) { return has.axis == axis; });
+        detail::any_of(type.begin(), type.end(), [axis](const axis_value& has) { return has.axis == axis; });
     if (!known) return false;
   }
   return true;
@@ -294,7 +302,7 @@ SWITCHYARD_FUNCTION void group_indexer::order_times(indexed_group& group) {
   for (const std::uint32_t row : group.index.rows()) {
     const auto times = group.row_times(row);
     group.ranges[row].first = static_cast<std::uint32_t>(ordered.size());
-    ordered.insert(ordered.end(), times.begin(), times.end());
+    for (candidate_time time : times) ordered.push_back(std::move(time));
   }
   group.times = std::move(ordered);
 }

@@ -6,8 +6,8 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/files/entry_cache.hpp>
@@ -50,7 +50,7 @@ class manifest_file {
   /// none names an argument, and no entry is parsed.
   void find_conditions(const json_place& whole) const;
 
-  static void add_ids(const outlined_file& of, std::unordered_set<std::string>& to);
+  static void add_ids(const outlined_file& of, std::set<std::string>& to);
 
   const operator_description* op_ = nullptr;
   std::optional<outlined_file> file_;
@@ -58,7 +58,7 @@ class manifest_file {
   mutable entry_cache<manifest> known_;
   mutable switchyard::mutex ids_mutex_;
   mutable bool has_ids_ = false;  // guarded by ids_mutex_, as what follows
-  mutable std::unordered_set<std::string> ids_;
+  mutable std::set<std::string> ids_;
 };
 
 }  // namespace v0

@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
@@ -25,13 +25,13 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION manifest_file::manifest_file(std::string path, switchyard::target of) {
+SWITCHYARD_COLD manifest_file::manifest_file(std::string path, switchyard::target of) {
   head_.path = std::move(path);
   head_.target = std::move(of);
 }
 
-SWITCHYARD_FUNCTION manifest_file::manifest_file(std::string text, const std::string& path,
-                                                 const operator_description& op, warnings& warned)
+SWITCHYARD_COLD manifest_file::manifest_file(std::string text, const std::string& path,
+                                             const operator_description& op, warnings& warned)
     : op_{&op} {
   file_.emplace(std::move(text), path, "variants");
   const json_place whole{file_->head(), path};
@@ -44,10 +44,12 @@ SWITCHYARD_FUNCTION manifest_file::manifest_file(std::string text, const std::st
   if (op.added != nullptr) find_conditions(whole);
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const manifest> manifest_file::read(const entry_list& entries,
-                                                                        warnings& warned) const {
+SWITCHYARD_COLD std::shared_ptr<const manifest> manifest_file::read(const entry_list& entries,
+                                                                    warnings& warned) const {
   return known_.get(entries, [&] {
-    auto out = std::make_shared<manifest>(head_);
+    // By member, without the variants: nothing else copies them, so that no code for it is compiled.
+    const std::shared_ptr<manifest> out{
+        new manifest{head_.path, head_.operator_name, head_.target, head_.built_by, {}}};
     const json_place whole{file_->head(), path()};
     std::optional<json_place> shared;
     if (whole.has("shared")) shared.emplace(whole.at("shared"));
@@ -63,10 +65,10 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest> manifest_file::read(const en
   });
 }
 
-SWITCHYARD_FUNCTION bool manifest_file::has_variant(const std::string& id) const {
+SWITCHYARD_COLD bool manifest_file::has_variant(const std::string& id) const {
   const std::scoped_lock lock{ids_mutex_};
   if (!has_ids_) {
-    std::unordered_set<std::string> found;  // whole, before anything relies on it
+    std::set<std::string> found;  // whole, before anything relies on it
     try {
       if (file_) {
         add_ids(*file_, found);
@@ -82,7 +84,7 @@ SWITCHYARD_FUNCTION bool manifest_file::has_variant(const std::string& id) const
   return ids_.contains(id);
 }
 
-SWITCHYARD_FUNCTION void manifest_file::find_conditions(const json_place& whole) const {
+SWITCHYARD_COLD void manifest_file::find_conditions(const json_place& whole) const {
   const detail::argument_names arguments{*op_};
   std::optional<json_place> shared;
   bool shared_names = false;
@@ -91,7 +93,7 @@ SWITCHYARD_FUNCTION void manifest_file::find_conditions(const json_place& whole)
     if (shared->value().is_object()) {
       for (const auto& [unused, object] : shared->value().items()) {
         if (object.is_object() && object.contains("requires"))
-          shared_names = shared_names || arguments.may_be_in(object["requires"].dump());
+          shared_names = shared_names || arguments.may_be_in(dump_json(object["requires"]));
       }
     }
   }
@@ -107,8 +109,7 @@ SWITCHYARD_FUNCTION void manifest_file::find_conditions(const json_place& whole)
   }
 }
 
-SWITCHYARD_FUNCTION void manifest_file::add_ids(const outlined_file& of,
-                                                std::unordered_set<std::string>& to) {
+SWITCHYARD_COLD void manifest_file::add_ids(const outlined_file& of, std::set<std::string>& to) {
   of.for_each_id([&to](std::string id) { to.insert(std::move(id)); });
 }
 

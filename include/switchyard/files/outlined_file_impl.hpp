@@ -67,7 +67,7 @@ SWITCHYARD_FUNCTION std::string outlined_file::string_in(text_span part) const {
   if (spelt.size() < 2 || spelt.front() != '"') return {};
   if (spelt.find('\\') == std::string_view::npos) return std::string{spelt.substr(1, spelt.size() - 2)};
   const json_document parsed = json_document::try_parse(spelt);
-  return parsed.value().is_string() ? parsed.value().get<std::string>() : std::string{};
+  return parsed.value().is_string() ? parsed.value().get_ref<const std::string&>() : std::string{};
 }
 
 SWITCHYARD_FUNCTION void outlined_file::refuse() const {

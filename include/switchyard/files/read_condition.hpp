@@ -75,7 +75,7 @@ class argument_finder {
 
  private:
   const argument_names& names_;
-  std::unordered_map<std::string_view, bool> known_;
+  std::unordered_map<std::string_view, std::uint32_t> known_;  // 1: it is
 };
 
 }  // namespace detail

@@ -2,7 +2,6 @@
 // The bodies of read_condition.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/base/text.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/expression/names.hpp>
@@ -117,8 +117,8 @@ SWITCHYARD_FUNCTION std::string describe_argument(const operator_description& op
 
 SWITCHYARD_FUNCTION bool is_argument(const operator_description& op, std::string_view name) noexcept {
   name = current_name(op, name);
-  return std::any_of(op.fields.begin(), op.fields.end(),
-                     [name](const field_description& field) { return field.name == name; });
+  return detail::any_of(op.fields.begin(), op.fields.end(),
+                        [name](const field_description& field) { return field.name == name; });
 }
 
 SWITCHYARD_FUNCTION std::uint32_t find_condition(const operator_description& op, std::string_view name) {
@@ -162,7 +162,7 @@ SWITCHYARD_FUNCTION bool argument_names::may_be_in(std::string_view spelt) const
 
 SWITCHYARD_FUNCTION bool argument_finder::in(std::string_view spelt) {
   const auto [found, is_new] = known_.try_emplace(spelt);
-  if (is_new) found->second = names_.may_be_in(spelt);
+  if (is_new) found->second = names_.may_be_in(spelt) ? 1 : 0;
   return found->second;
 }
 

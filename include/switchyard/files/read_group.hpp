@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,6 +37,9 @@ class group_reader {
  private:
   /// The values, one or several, of type axes that the group's type does not name.
   void read_measured_with(const json_place& place, row_group& out) const;
+
+  /// The fastest first; stable.
+  static void sort_times(std::span<measured_time> of_row);
 
   /// Moves the variant that a row prefers before the others of its times.
   static void put_first(const json_place& place, row_group& out);

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
+#include <switchyard/base/stable_order.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/add_measured.hpp>
 #include <switchyard/files/json.hpp>
@@ -79,8 +82,8 @@ SWITCHYARD_FUNCTION void group_reader::read_measured_with(const json_place& plac
     const auto entry = place.at(name.c_str());
     if (axis_at(op_, axis).kind != axis_kind::type)
       entry.fail(error_code::unknown_axis, "'" + name + "' is a size axis; the rows give its values");
-    if (std::any_of(out.type.begin(), out.type.end(),
-                    [axis](const axis_value& known) { return known.axis == axis; }))
+    if (detail::any_of(out.type.begin(), out.type.end(),
+                       [axis](const axis_value& known) { return known.axis == axis; }))
       entry.fail("'type' names this axis already; remove one of the two");
     std::vector<std::int64_t> values;
     if (value.is_array()) {
@@ -94,11 +97,29 @@ SWITCHYARD_FUNCTION void group_reader::read_measured_with(const json_place& plac
   }
 }
 
+SWITCHYARD_FUNCTION void group_reader::sort_times(std::span<measured_time> of_row) {
+  const auto faster = [](const measured_time& a, const measured_time& b) {
+    return a.microseconds < b.microseconds;
+  };
+  if (of_row.size() > 64) {  // not even a wrong file takes quadratic time
+    const std::vector<measured_time> all{of_row.begin(), of_row.end()};
+    std::size_t at = 0;
+    for (const std::uint32_t number : stable_order(all, faster)) of_row[at++] = all[number];
+    return;
+  }
+  for (std::size_t i = 1; i < of_row.size(); ++i) {
+    const measured_time moved = of_row[i];
+    std::size_t at = i;
+    for (; at > 0 && faster(moved, of_row[at - 1]); --at) of_row[at] = of_row[at - 1];
+    of_row[at] = moved;
+  }
+}
+
 SWITCHYARD_FUNCTION void group_reader::put_first(const json_place& place, row_group& out) {
   const std::string& id = place.string();
   const auto begin = out.times.begin() + out.first_time.back();
-  const auto found = std::find_if(begin, out.times.end(),
-                                  [&](const measured_time& time) { return out.ids[time.variant] == id; });
+  const auto found = detail::find_if(begin, out.times.end(),
+                                     [&](const measured_time& time) { return out.ids[time.variant] == id; });
   if (found == out.times.end()) place.fail("the row has no time of '" + id + "'");
   std::rotate(begin, found, found + 1);
 }
@@ -135,7 +156,7 @@ SWITCHYARD_FUNCTION void group_reader::read_winners(const json_place& row, row_g
     const auto entry = list.at(i);
     const std::uint32_t number = number_of(entry, entry.id(), out);
     const auto begin = out.times.begin() + out.first_time.back();
-    if (std::any_of(begin, out.times.end(), [number](const auto& time) { return time.variant == number; }))
+    if (detail::any_of(begin, out.times.end(), [number](const auto& time) { return time.variant == number; }))
       entry.fail("'" + entry.string() + "' is listed twice");
     out.times.push_back({number, static_cast<float>(made_up)});
   }
@@ -166,9 +187,7 @@ SWITCHYARD_FUNCTION void group_reader::read_row(const json_place& place, std::si
   if (!seen_.emplace(out.at.begin() + static_cast<std::ptrdiff_t>(begin), out.at.end()).second) {
     at.fail("the group already has a row for these sizes; the first is used");
   }
-  std::stable_sort(
-      out.times.begin() + out.first_time.back(), out.times.end(),
-      [](const measured_time& a, const measured_time& b) { return a.microseconds < b.microseconds; });
+  sort_times(std::span{out.times}.subspan(out.first_time.back()));
   if (place.has("first")) put_first(place.at("first"), out);
   if (place.has("uncertainty")) {
     const auto entry = place.at("uncertainty");

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -63,7 +62,10 @@ class manifest_reader {
   [[nodiscard]] launch read_launch(const inherited_place& place, const variant& owner);
 
   /// The parameters of a shared list, as far as they do not read the config.
-  using parameter_memory = std::vector<std::optional<parameter>>;
+  struct parameter_memory {
+    std::vector<parameter> read;
+    std::vector<bool> is_known;
+  };
 
   /// Parameter `index` of a shared list.
   [[nodiscard]] parameter read_known(const json_place& place, std::size_t index,
@@ -96,7 +98,7 @@ class variant_list {
 
   manifest& into_;
   manifest_reader reader_;
-  std::unordered_map<std::string, std::vector<std::size_t>> seen_;  // by id, the variants so far
+  std::unordered_map<std::string, std::vector<std::uint32_t>> seen_;  // by id, the variants so far
 };
 
 }  // namespace detail

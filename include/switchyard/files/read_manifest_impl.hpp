@@ -2,7 +2,6 @@
 // The bodies of read_manifest.hpp.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/expression/expression.hpp>
 #include <switchyard/files/inherited_place.hpp>
@@ -133,7 +133,7 @@ SWITCHYARD_FUNCTION void manifest_reader::read_conditions(const inherited_place&
 SWITCHYARD_FUNCTION void manifest_reader::imply_conditions(variant& out) const {
   for (const implied_axis& implied : op_.implied) {
     const bool is_named = find_in_type(out.type, find_axis(op_, implied.axis)) != nullptr ||
-                          std::any_of(out.conditions.begin(), out.conditions.end(), [&](const auto& one) {
+                          detail::any_of(out.conditions.begin(), out.conditions.end(), [&](const auto& one) {
                             return one.text.find(implied.axis) != std::string::npos;
                           });
     if (is_named) continue;
@@ -161,8 +161,8 @@ SWITCHYARD_FUNCTION bool manifest_reader::read_argument_condition(const json_pla
     }
     const std::uint32_t axis = op_.added->add(text, std::move(condition));
     if (axis == added_axes::no_room) entry.fail(error_code::invalid_expression, describe_no_room(op_, text));
-    const auto at = std::find_if(out.type.begin(), out.type.end(),
-                                 [axis](const axis_value& value) { return value.axis >= axis; });
+    const auto at = detail::find_if(out.type.begin(), out.type.end(),
+                                    [axis](const axis_value& value) { return value.axis >= axis; });
     if (at == out.type.end() || at->axis != axis) out.type.insert(at, {axis, 1});
     return true;
   } catch (const expression_error& problem) {
@@ -281,10 +281,14 @@ SWITCHYARD_FUNCTION launch manifest_reader::read_launch(const inherited_place& p
 SWITCHYARD_FUNCTION parameter manifest_reader::read_known(const json_place& place, std::size_t index,
                                                           const parameter_reader& parameters,
                                                           parameter_memory& memory) const {
-  if (memory.size() <= index) memory.resize(index + 1);
-  if (memory[index]) return *memory[index];
+  while (memory.read.size() <= index) memory.read.push_back({});
+  memory.is_known.resize(memory.read.size());
+  if (memory.is_known[index]) return memory.read[index];
   parameter out = parameters.read(place);
-  if (!expressions_.may_read_config(place.value().dump())) memory[index] = out;
+  if (!expressions_.may_read_config(dump_json(place.value()))) {
+    memory.read[index] = out;
+    memory.is_known[index] = true;
+  }
   return out;
 }
 
@@ -316,22 +320,23 @@ SWITCHYARD_FUNCTION manifest read_manifest_head(const json_place& file, const op
   backend.check_text(backend.string());
   arch.check_text(arch.string());
   out.target = {backend.string(), arch.string()};
-  if (file.has("built_by") && file.value()["built_by"].is_string()) out.built_by = file.value()["built_by"];
+  if (file.has("built_by") && file.value()["built_by"].is_string())
+    out.built_by = file.value()["built_by"].get_ref<const std::string&>();
   return out;
 }
 
 SWITCHYARD_FUNCTION void variant_list::add(const json_place& place, warnings& warned) {
   try {
     variant fresh = reader_.read(place);
-    std::vector<std::size_t>& others = seen_[fresh.id];
-    for (const std::size_t other : others) {
+    std::vector<std::uint32_t>& others = seen_[fresh.id];
+    for (const std::uint32_t other : others) {
       if (into_.variants[other].type == fresh.type) {
         place.fail(
             error_code::duplicate_id,
             "variant '" + fresh.id + "' is listed twice with the same type; the first is used. Rename one");
       }
     }
-    others.push_back(into_.variants.size());
+    others.push_back(static_cast<std::uint32_t>(into_.variants.size()));
     into_.variants.push_back(std::move(fresh));
   } catch (const file_error& problem) {
     warned.add(problem.what());

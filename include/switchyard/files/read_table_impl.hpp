@@ -2,7 +2,6 @@
 // The bodies of read_table.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
@@ -27,7 +27,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION table table_reader::read_head(const json_place& file) {
+SWITCHYARD_COLD table table_reader::read_head(const json_place& file) {
   check_schema(file, "table");
   check_operator(file, op_);
   table out;
@@ -43,7 +43,7 @@ SWITCHYARD_FUNCTION table table_reader::read_head(const json_place& file) {
   return out;
 }
 
-SWITCHYARD_FUNCTION void table_reader::read_blobs(const json_place& file, warnings& warned) {
+SWITCHYARD_COLD void table_reader::read_blobs(const json_place& file, warnings& warned) {
   if (!file.has("blobs")) return;
   const auto blobs = file.at("blobs");
   for (const auto& [id, unused] : blobs.object()) {
@@ -56,8 +56,8 @@ SWITCHYARD_FUNCTION void table_reader::read_blobs(const json_place& file, warnin
   }
 }
 
-SWITCHYARD_FUNCTION void table_reader::add_group(const json_place& entry, std::size_t index, table& into,
-                                                 warnings& warned) {
+SWITCHYARD_COLD void table_reader::add_group(const json_place& entry, std::size_t index, table& into,
+                                             warnings& warned) {
   warned_ = &warned;
   try {
     group_reader reader{op_, *warned_, file_blobs_};
@@ -68,12 +68,12 @@ SWITCHYARD_FUNCTION void table_reader::add_group(const json_place& entry, std::s
   }
 }
 
-SWITCHYARD_FUNCTION const std::string& table_reader::checked_text(const json_place& place) {
+SWITCHYARD_COLD const std::string& table_reader::checked_text(const json_place& place) {
   place.check_text(place.string());
   return place.string();
 }
 
-SWITCHYARD_FUNCTION void table_reader::read_device(const json_place& file, device_properties& device) {
+SWITCHYARD_COLD void table_reader::read_device(const json_place& file, device_properties& device) {
   if (!file.has("device")) return;
   const auto place = file.at("device");
   for (const auto& [name, value] : place.object()) {
@@ -92,13 +92,13 @@ SWITCHYARD_FUNCTION void table_reader::read_device(const json_place& file, devic
   }
 }
 
-SWITCHYARD_FUNCTION bool table_reader::is_name(std::string_view text) noexcept {
-  return std::all_of(text.begin(), text.end(), [](char c) {
+SWITCHYARD_COLD bool table_reader::is_name(std::string_view text) noexcept {
+  return detail::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   });
 }
 
-SWITCHYARD_FUNCTION axis_rule table_reader::read_rule(const json_place& entry) {
+SWITCHYARD_COLD axis_rule table_reader::read_rule(const json_place& entry) {
   if (entry.value().is_object()) {
     const bool is_log = entry.has("log");
     const auto unit = entry.at(is_log ? "log" : "linear");
@@ -115,8 +115,8 @@ SWITCHYARD_FUNCTION axis_rule table_reader::read_rule(const json_place& entry) {
       entry.string() + "\"");
 }
 
-SWITCHYARD_FUNCTION match_feature table_reader::read_feature(const json_place& entry,
-                                                             const std::string& text) const {
+SWITCHYARD_COLD match_feature table_reader::read_feature(const json_place& entry,
+                                                         const std::string& text) const {
   match_feature out{with_current_names(op_, text), parse_at(entry, text, make_scope(op_)), read_rule(entry)};
   refuse_arguments(entry, text, op_, out.value);
   if (out.value.reads_attributes()) {
@@ -126,8 +126,8 @@ SWITCHYARD_FUNCTION match_feature table_reader::read_feature(const json_place& e
   return out;
 }
 
-SWITCHYARD_FUNCTION void table_reader::read_match_of(const json_place& place, const std::string& name,
-                                                     match_rule& rule) {
+SWITCHYARD_COLD void table_reader::read_match_of(const json_place& place, const std::string& name,
+                                                 match_rule& rule) {
   const auto entry = place.at(name.c_str());
   if (is_name(name)) {
     rule.axes[read_axis_name(place, op_, name, axis_kind::size)] = read_rule(entry);
@@ -141,7 +141,7 @@ SWITCHYARD_FUNCTION void table_reader::read_match_of(const json_place& place, co
   rule.features.push_back(std::move(fresh));
 }
 
-SWITCHYARD_FUNCTION void table_reader::read_match(const json_place& file, match_rule& rule) {
+SWITCHYARD_COLD void table_reader::read_match(const json_place& file, match_rule& rule) {
   rule.axes.assign(op_.axes.size(), axis_rule{});
   if (file.has("match")) {
     const auto place = file.at("match");
@@ -169,18 +169,18 @@ SWITCHYARD_FUNCTION void table_reader::read_match(const json_place& file, match_
   }
 }
 
-SWITCHYARD_FUNCTION std::string table_reader::read_reason(const json_place& place) {
+SWITCHYARD_COLD std::string table_reader::read_reason(const json_place& place) {
   if (!place.has("reason")) return {};
   const auto reason = place.at("reason");
   return checked_text(reason);
 }
 
-SWITCHYARD_FUNCTION denial table_reader::read_denial(const json_place& place) const {
+SWITCHYARD_COLD denial table_reader::read_denial(const json_place& place) const {
   const auto id = place.at("variant");
   return {id.id(), read_reason(place), read_type(place, op_)};
 }
 
-SWITCHYARD_FUNCTION pin table_reader::read_pin(const json_place& place) const {
+SWITCHYARD_COLD pin table_reader::read_pin(const json_place& place) const {
   const auto id = place.at("variant");
   pin out{id.id(), read_reason(place), read_type(place, op_), {}};
   if (!place.has("at")) return out;
@@ -209,8 +209,8 @@ SWITCHYARD_FUNCTION pin table_reader::read_pin(const json_place& place) const {
 
 }  // namespace detail
 
-SWITCHYARD_FUNCTION table parse_table(std::string_view text, const std::string& path,
-                                      const operator_description& op, warnings& warned) {
+SWITCHYARD_COLD table parse_table(std::string_view text, const std::string& path,
+                                  const operator_description& op, warnings& warned) {
   const json_document document{text, path};
   const json_place file{document.value(), path};
   detail::table_reader reader{op, warned};

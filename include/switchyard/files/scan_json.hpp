@@ -6,8 +6,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -77,7 +77,7 @@ class json_scanner {
   std::array<level, max_json_depth> levels_{};
   std::vector<std::string_view> keys_;
   std::string_view string_;
-  std::deque<std::string> decoded_;  ///< keys that are spelt with escapes
+  std::set<std::string> decoded_;  ///< keys that are spelt with escapes
 };
 
 }  // namespace detail

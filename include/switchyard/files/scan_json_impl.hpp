@@ -89,7 +89,7 @@ SWITCHYARD_FUNCTION void json_scanner::close() {
 
 SWITCHYARD_FUNCTION void json_scanner::add_key(std::string_view key) {
   if (level_ == 0 || level_ > max_json_depth) return;
-  if (key.find('\\') != std::string_view::npos) key = decoded_.emplace_back(decode(key));
+  if (key.find('\\') != std::string_view::npos) key = *decoded_.insert(decode(key)).first;
   level& here = levels_[level_ - 1];
   here.key = key;
   if (is_known(here, key)) {

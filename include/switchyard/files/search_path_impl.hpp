@@ -2,7 +2,6 @@
 // The bodies of search_path.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cerrno>
 #include <dirent.h>
 #include <dlfcn.h>
@@ -13,9 +12,11 @@
 #include <string_view>
 #include <sys/auxv.h>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/files/search_path.hpp>
 
 namespace switchyard {
@@ -51,8 +52,8 @@ SWITCHYARD_COLD std::vector<std::string> installed_roots(const std::string& data
     }
   }
   if (!data.empty()) out.push_back(std::filesystem::path{data}.lexically_normal().string());
-  out.emplace_back("/usr/local/share/switchyard");
-  out.emplace_back("/usr/share/switchyard");
+  for (std::string installed : {"/usr/local/share/switchyard", "/usr/share/switchyard"})
+    out.push_back(std::move(installed));
   return out;
 }
 
@@ -66,7 +67,7 @@ SWITCHYARD_COLD void drop_repeated(std::vector<std::string>& roots) {
 }
 
 SWITCHYARD_COLD bool file_listing::may_have(std::string_view file) const {
-  return std::any_of(obstacles.begin(), obstacles.end(), [file](const obstacle& known) {
+  return detail::any_of(obstacles.begin(), obstacles.end(), [file](const obstacle& known) {
     return file == known.path ||
            (file.starts_with(known.path) && file.substr(known.path.size()).starts_with('/'));
   });
@@ -111,9 +112,9 @@ SWITCHYARD_COLD std::string joined(const std::string& folder, std::string_view n
   return out += name;
 }
 
-/// The names of the folders in a folder, sorted.
-[[nodiscard]] inline std::vector<std::string> list_folders(const std::string& folder, file_listing& out) {
-  std::vector<std::string> found;
+/// The names of the folders in a folder.
+[[nodiscard]] inline std::set<std::string> list_folders(const std::string& folder, file_listing& out) {
+  std::set<std::string> found;
   visit_folder(folder, out, [&](std::string_view name, unsigned char type) {
     if (name.starts_with('.')) return;
     std::error_code problem;
@@ -123,21 +124,19 @@ SWITCHYARD_COLD std::string joined(const std::string& folder, std::string_view n
       is_folder = std::filesystem::is_directory(path, problem);
       if (problem && !is_absent(problem)) out.obstacles.push_back({path, problem});
     }
-    if (is_folder) found.emplace_back(name);
+    if (is_folder) found.emplace(name);
   });
-  std::sort(found.begin(), found.end());
   return found;
 }
 
 /// Adds the JSON files of a folder, sorted by name.
 inline void list_json(const std::string& folder, file_listing& out) {
   constexpr std::string_view extension = ".json";
-  std::vector<std::string> found;
+  std::set<std::string> found;
   visit_folder(folder, out, [&](std::string_view name, unsigned char /*type*/) {
-    if (name.size() > extension.size() && name.ends_with(extension)) found.push_back(joined(folder, name));
+    if (name.size() > extension.size() && name.ends_with(extension)) found.insert(joined(folder, name));
   });
-  std::sort(found.begin(), found.end());
-  out.files.insert(out.files.end(), found.begin(), found.end());
+  for (const std::string& path : found) out.files.push_back(path);
 }
 
 }  // namespace detail
@@ -146,7 +145,7 @@ SWITCHYARD_COLD std::vector<std::string> list_operators(const search_path& path)
   std::set<std::string> names;
   file_listing ignored;
   for (const std::string& root : path.roots) {
-    for (std::string& name : detail::list_folders(root + "/kernels", ignored)) names.insert(std::move(name));
+    names.merge(detail::list_folders(root + "/kernels", ignored));
   }
   return {names.begin(), names.end()};
 }

@@ -19,13 +19,13 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION table_file::table_file(std::string path, std::string backend) {
+SWITCHYARD_COLD table_file::table_file(std::string path, std::string backend) {
   head_.path = std::move(path);
   head_.device.backend = std::move(backend);
 }
 
-SWITCHYARD_FUNCTION table_file::table_file(std::string text, const std::string& path,
-                                           const operator_description& op, warnings& warned)
+SWITCHYARD_COLD table_file::table_file(std::string text, const std::string& path,
+                                       const operator_description& op, warnings& warned)
     : op_{&op} {
   file_.emplace(std::move(text), path, "groups");
   const json_place whole{file_->head(), path};
@@ -37,10 +37,19 @@ SWITCHYARD_FUNCTION table_file::table_file(std::string text, const std::string& 
   file_->read_types(op, warned);
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const table> table_file::read(const entry_list& entries,
-                                                                  warnings& warned) const {
+SWITCHYARD_COLD std::shared_ptr<const table> table_file::read(const entry_list& entries,
+                                                              warnings& warned) const {
   return known_.get(entries, [&] {
-    auto out = std::make_shared<table>(head_);
+    // By member, without the groups: nothing else copies them, so that no code for it is compiled.
+    const std::shared_ptr<table> out{new table{head_.path,
+                                               head_.operator_name,
+                                               head_.device,
+                                               head_.other_devices,
+                                               head_.measured_on,
+                                               head_.match,
+                                               {},
+                                               head_.denials,
+                                               head_.pins}};
     warnings said;  // once already
     detail::table_reader reader{*op_, said};
     reader.read_blobs({file_->head(), path()}, said);

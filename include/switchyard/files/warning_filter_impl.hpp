@@ -15,12 +15,12 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION void warning_filter::forget(const std::string& path) {
+SWITCHYARD_COLD void warning_filter::forget(const std::string& path) {
   const std::scoped_lock lock{mutex_};
   of_files_.erase(path);
 }
 
-SWITCHYARD_FUNCTION void warning_filter::add(const warnings& warned, const std::string& path) {
+SWITCHYARD_COLD void warning_filter::add(const warnings& warned, const std::string& path) {
   const std::scoped_lock lock{mutex_};
   std::set<std::string>& said = of_files_[path];
   for (const group_of_same& same : group_same(warned.messages, path)) {
@@ -32,14 +32,14 @@ SWITCHYARD_FUNCTION void warning_filter::add(const warnings& warned, const std::
   if (warned.left_out > 0) warn_(path + ": " + std::to_string(warned.left_out) + " more warnings");
 }
 
-SWITCHYARD_FUNCTION void warning_filter::add_once(const std::vector<std::string>& warned) {
+SWITCHYARD_COLD void warning_filter::add_once(const std::vector<std::string>& warned) {
   const std::scoped_lock lock{mutex_};
   for (const std::string& message : warned) {
     if (known_.size() < max_known && known_.insert(message).second) warn_(message);
   }
 }
 
-SWITCHYARD_FUNCTION void warning_filter::add_shared(const std::string& reader, const std::string& message) {
+SWITCHYARD_COLD void warning_filter::add_shared(const std::string& reader, const std::string& message) {
   const std::scoped_lock lock{mutex_};
   if (shared_.size() == max_known && !shared_.contains(message)) return warn_(message);
   said_times& times = shared_[message];

@@ -3,12 +3,12 @@
 // at the problems that the new tables decide.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <switchyard/base/search.hpp>
 #include <switchyard/threads/lock.hpp>
 
 namespace switchyard {
@@ -25,8 +25,12 @@ class canary_trial {
   /// Adds a comparison. Beyond `at_once` comparisons the older ones fade, so that what changes is seen.
   verdict add(std::string_view op, double new_us, double old_us, std::uint32_t at_once) {
     const locked lock{mutex_};
-    auto found = std::find_if(all_.begin(), all_.end(), [op](const sums& known) { return known.op == op; });
-    if (found == all_.end()) found = all_.insert(all_.end(), sums{std::string{op}});
+    auto found =
+        detail::find_if(all_.begin(), all_.end(), [op](const sums& known) { return known.op == op; });
+    if (found == all_.end()) {
+      all_.push_back({std::string{op}});
+      found = all_.end() - 1;
+    }
     const double kept = found->comparisons < at_once ? 1 : 1 - 1 / static_cast<double>(at_once + 1);
     found->new_us = kept * found->new_us + new_us;
     found->old_us = kept * found->old_us + old_us;

@@ -56,8 +56,8 @@ SWITCHYARD_COLD std::shared_ptr<operator_tally> tallies::of(std::string_view nam
   std::size_t at = 0;
   while (at < all_.size() && all_[at].name < name) ++at;
   if (at == all_.size() || all_[at].name != name) {
-    all_.insert(all_.begin() + static_cast<std::ptrdiff_t>(at),
-                {std::string{name}, std::make_shared<operator_tally>()});
+    all_.push_back({std::string{name}, std::make_shared<operator_tally>()});
+    for (std::size_t i = all_.size() - 1; i > at; --i) std::swap(all_[i], all_[i - 1]);
   }
   return all_[at].tally;
 }

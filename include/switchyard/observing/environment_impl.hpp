@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
@@ -90,7 +91,8 @@ SWITCHYARD_COLD std::vector<std::string> environment::split(std::string_view tex
   std::vector<std::string> parts;
   while (!text.empty()) {
     const std::size_t end = text.find(separator);
-    if (end != 0) parts.emplace_back(text.substr(0, end));
+    std::string part{text.substr(0, end)};
+    if (!part.empty()) parts.push_back(std::move(part));
     text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
   }
   return parts;

@@ -159,7 +159,7 @@ SWITCHYARD_FUNCTION live_records::record* live_records::find(const operator_desc
   auto fresh = std::make_unique<record>();
   fresh->op = &op;
   fresh->device = kept;
-  fresh->problem.assign(problem.begin(), problem.end());
+  for (const std::int64_t value : problem) fresh->problem.push_back(value);
   hashes_.reserve(hashes_.size() + 1);
   records_.push_back(std::move(fresh));
   hashes_.push_back(hash);

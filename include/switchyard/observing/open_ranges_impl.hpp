@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
@@ -56,9 +57,12 @@ SWITCHYARD_COLD range_functions* keep_functions(const range_functions& found) {
 SWITCHYARD_COLD range_hooks open_ranges(const std::string& which) {
   std::vector<std::string> libraries;
   const bool is_any = which == "1";
-  if (is_any || which == "nvtx") libraries.emplace_back("libnvToolsExt.so.1");
-  if (is_any || which == "roctx")
-    libraries.insert(libraries.end(), {"librocprofiler-sdk-roctx.so.1", "libroctx64.so.4"});
+  const auto add = [&libraries](std::string library) { libraries.push_back(std::move(library)); };
+  if (is_any || which == "nvtx") add("libnvToolsExt.so.1");
+  if (is_any || which == "roctx") {
+    add("librocprofiler-sdk-roctx.so.1");
+    add("libroctx64.so.4");
+  }
   if (libraries.empty()) libraries.push_back(which);
   std::string tried;
   for (const std::string& library : libraries) {

@@ -191,7 +191,7 @@ SWITCHYARD_FUNCTION void per_call_compiler::compile_flags(std::span<const instru
   step.operand = sum;
   step.from = static_cast<std::uint32_t>(out.terms.size());
   step.count = static_cast<std::uint32_t>(terms.size());
-  out.terms.insert(out.terms.end(), terms.begin(), terms.end());
+  for (const per_call_term& term : terms) out.terms.push_back(term);
 }
 
 SWITCHYARD_FUNCTION bool per_call_compiler::add_moves(
@@ -242,7 +242,7 @@ SWITCHYARD_FUNCTION void per_call_compiler::take_moves(per_call_program& out) {
   std::vector<per_call_move> all;
   std::array<std::uint32_t, per_call_moves::kinds> ends{};
   for (std::size_t kind = 0; kind < per_call_moves::kinds; ++kind) {
-    all.insert(all.end(), moves[kind].begin(), moves[kind].end());
+    for (const per_call_move& move : moves[kind]) all.push_back(move);
     ends[kind] = static_cast<std::uint32_t>(all.size());
   }
   if (all.size() + limits.size() < least_moves) return;

@@ -21,8 +21,8 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION bool awaited_blobs::look(const std::vector<const variant*>& waiting,
-                                             std::vector<std::string>& arrived) {
+SWITCHYARD_COLD bool awaited_blobs::look(const std::vector<const variant*>& waiting,
+                                         std::vector<std::string>& arrived) {
   std::map<blob, state> looked_at;  // what nobody waits for any more is forgotten
   bool any = false;
   for (const variant* const awaited : waiting) {
@@ -40,8 +40,8 @@ SWITCHYARD_FUNCTION bool awaited_blobs::look(const std::vector<const variant*>& 
   return any;
 }
 
-SWITCHYARD_FUNCTION const awaited_blobs::state& awaited_blobs::state_of(
-    const launch& of, std::map<blob, state>& looked_at) const {
+SWITCHYARD_COLD const awaited_blobs::state& awaited_blobs::state_of(const launch& of,
+                                                                    std::map<blob, state>& looked_at) const {
   const auto [place, is_first] = looked_at.try_emplace(blob{of.blob, of.sha256});
   if (!is_first) return place->second;
   state fresh{file_signature{of.blob}};  // before the content: a change meanwhile shows next time
@@ -58,7 +58,7 @@ SWITCHYARD_FUNCTION const awaited_blobs::state& awaited_blobs::state_of(
   return place->second = fresh;
 }
 
-SWITCHYARD_FUNCTION bool awaited_blobs::has_content(const launch& of) {
+SWITCHYARD_COLD bool awaited_blobs::has_content(const launch& of) {
   const std::string bytes = read_file(of.blob, max_blob_bytes);
   return sha256(std::as_bytes(std::span{bytes})) == of.sha256;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/base/sha256.hpp>
 #include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/error.hpp>
@@ -65,7 +66,7 @@ inline constexpr std::string_view choice_prefix = "choice of ";
   for (const fingerprint_part& part : here) {
     const auto [first, last] = others.equal_range(part.name);
     const auto is_same = [&part](const auto& other) { return other.second == part.hash; };
-    if (first == last || std::any_of(first, last, is_same)) continue;
+    if (first == last || detail::any_of(first, last, is_same)) continue;
     return part.name + " differs: " + part.hash + " here, " + std::string{first->second} + " there";
   }
   return {};
@@ -162,7 +163,7 @@ SWITCHYARD_FUNCTION fingerprint parse_fingerprint(std::string_view text) {
     const std::string_view line = text.substr(begin, end - begin);
     const bool is_part =
         line.size() > digits + 1 && line[digits] == ' ' &&
-        std::all_of(line.begin(), line.begin() + digits, [](char character) {
+        detail::all_of(line.begin(), line.begin() + digits, [](char character) {
           return (character >= '0' && character <= '9') || (character >= 'a' && character <= 'f');
         });
     if (!is_part)
@@ -177,11 +178,11 @@ SWITCHYARD_FUNCTION fingerprint parse_fingerprint(std::string_view text) {
 
 SWITCHYARD_FUNCTION std::string describe_difference(const fingerprint& here, const fingerprint& there) {
   const auto find = [](const fingerprint& in, const std::string& name) {
-    return std::find_if(in.parts.begin(), in.parts.end(),
-                        [&name](const fingerprint_part& part) { return part.name == name; });
+    return detail::find_if(in.parts.begin(), in.parts.end(),
+                           [&name](const fingerprint_part& part) { return part.name == name; });
   };
-  if (std::any_of(here.parts.begin(), here.parts.end(), detail::is_choice) ||
-      std::any_of(there.parts.begin(), there.parts.end(), detail::is_choice)) {
+  if (detail::any_of(here.parts.begin(), here.parts.end(), detail::is_choice) ||
+      detail::any_of(there.parts.begin(), there.parts.end(), detail::is_choice)) {
     fingerprint mine = here;
     fingerprint other = there;
     const std::vector<fingerprint_part> chosen = detail::take_choices(mine);

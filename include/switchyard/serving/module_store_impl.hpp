@@ -27,7 +27,7 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION function_handle loaded_module::find(const launch& of) {
+SWITCHYARD_COLD function_handle loaded_module::find(const launch& of) {
   if (function_handle const known = find_known(of)) return known;
   kernel fresh;
   try {
@@ -43,7 +43,7 @@ SWITCHYARD_FUNCTION function_handle loaded_module::find(const launch& of) {
   return find_known(of);
 }
 
-SWITCHYARD_FUNCTION function_handle loaded_module::find_known(const launch& of) const {
+SWITCHYARD_COLD function_handle loaded_module::find_known(const launch& of) const {
   const std::scoped_lock lock{mutex_};
   const auto known = kernels_.find(of.kernel);
   if (known == kernels_.end()) return nullptr;
@@ -51,8 +51,7 @@ SWITCHYARD_FUNCTION function_handle loaded_module::find_known(const launch& of) 
   return known->second.function;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<module_store> module_store::of(
-    const std::shared_ptr<device_driver>& driver) {
+SWITCHYARD_COLD std::shared_ptr<module_store> module_store::of(const std::shared_ptr<device_driver>& driver) {
   struct all_stores {
     switchyard::mutex mutex;
     std::map<const device_driver*, std::shared_ptr<module_store>> by_driver;
@@ -64,7 +63,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<module_store> module_store::of(
   return store;
 }
 
-SWITCHYARD_FUNCTION loaded_kernel module_store::load(const launch& of) {
+SWITCHYARD_COLD loaded_kernel module_store::load(const launch& of) {
   const std::shared_ptr<entry> blob = entry_of(of.sha256);
   std::shared_ptr<loaded_module> found = blob->get();
   if (found == nullptr) {
@@ -75,7 +74,7 @@ SWITCHYARD_FUNCTION loaded_kernel module_store::load(const launch& of) {
   return {found->find(of), found};
 }
 
-SWITCHYARD_FUNCTION loaded_kernel module_store::find_loaded(const launch& of) {
+SWITCHYARD_COLD loaded_kernel module_store::find_loaded(const launch& of) {
   std::shared_ptr<entry> blob;
   {
     const std::scoped_lock lock{mutex_};
@@ -88,7 +87,7 @@ SWITCHYARD_FUNCTION loaded_kernel module_store::find_loaded(const launch& of) {
   return {found->find_known(of), found};
 }
 
-SWITCHYARD_FUNCTION std::size_t module_store::unload_unused() {
+SWITCHYARD_COLD std::size_t module_store::unload_unused() {
   std::vector<std::shared_ptr<entry>> unused;
   {
     const std::scoped_lock lock{mutex_};
@@ -104,29 +103,29 @@ SWITCHYARD_FUNCTION std::size_t module_store::unload_unused() {
   return count;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<loaded_module> module_store::entry::get() const {
+SWITCHYARD_COLD std::shared_ptr<loaded_module> module_store::entry::get() const {
   const std::scoped_lock lock{mutex_};
   return loaded_;
 }
 
-SWITCHYARD_FUNCTION void module_store::entry::set(std::shared_ptr<loaded_module> loaded) {
+SWITCHYARD_COLD void module_store::entry::set(std::shared_ptr<loaded_module> loaded) {
   const std::scoped_lock lock{mutex_};
   loaded_ = std::move(loaded);
 }
 
-SWITCHYARD_FUNCTION bool module_store::entry::is_unused() const {
+SWITCHYARD_COLD bool module_store::entry::is_unused() const {
   const std::scoped_lock lock{mutex_};
   return loaded_.use_count() <= 1;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<module_store::entry> module_store::entry_of(const std::string& sha256) {
+SWITCHYARD_COLD std::shared_ptr<module_store::entry> module_store::entry_of(const std::string& sha256) {
   const std::scoped_lock lock{mutex_};
   std::shared_ptr<entry>& found = entries_[sha256];
   if (found == nullptr) found = std::make_shared<entry>();
   return found;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<loaded_module> module_store::load_module(const launch& of) {
+SWITCHYARD_COLD std::shared_ptr<loaded_module> module_store::load_module(const launch& of) {
   std::string bytes;
   try {
     bytes = read_file(of.blob, max_blob_bytes);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/choosing/choice_limits.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/known_files.hpp>
@@ -107,9 +108,13 @@ class selector_source {
     /// Whether a file may say something of a device that was asked for.
     template <class Test>
     [[nodiscard]] bool concerns(const Test& test) const {
-      return for_all_devices || std::any_of(devices.begin(), devices.end(), test);
+      return for_all_devices || detail::any_of(devices.begin(), devices.end(), test);
     }
   };
+
+  using table_files = std::vector<std::shared_ptr<const table_file>>;
+
+  static void put_before(table_files& of, const table_files& first);
 
   [[nodiscard]] std::shared_ptr<const operator_selectors> make_file_selectors(const operator_description& op,
                                                                               const device_properties& device,

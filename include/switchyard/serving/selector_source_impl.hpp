@@ -2,7 +2,6 @@
 // The bodies of selector_source.hpp.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <exception>
 #include <filesystem>
@@ -19,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <switchyard/base/compiled.hpp>
+#include <switchyard/base/search.hpp>
 #include <switchyard/choosing/build_selector.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
@@ -44,10 +44,10 @@
 namespace switchyard {
 inline namespace v0 {
 
-SWITCHYARD_FUNCTION selector_source::selector_source(search_path path,
-                                                     std::function<std::string(std::string_view)> forced_for,
-                                                     warning_sink warn, backend_probe why_absent,
-                                                     file_check accept)
+SWITCHYARD_COLD selector_source::selector_source(search_path path,
+                                                 std::function<std::string(std::string_view)> forced_for,
+                                                 warning_sink warn, backend_probe why_absent,
+                                                 file_check accept)
     : path_{std::move(path)},
       forced_for_{std::move(forced_for)},
       why_absent_{std::move(why_absent)},
@@ -72,9 +72,15 @@ struct selector_source::reader {
   std::string who;
 };
 
-SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_description& op,
-                                                            const device_properties* device,
-                                                            reload_report& report) {
+SWITCHYARD_COLD void selector_source::put_before(table_files& of, const table_files& first) {
+  table_files all = first;
+  for (const auto& file : of) all.push_back(file);
+  of.swap(all);
+}
+
+SWITCHYARD_COLD operator_files selector_source::refresh(const operator_description& op,
+                                                        const device_properties* device,
+                                                        reload_report& report) {
   const std::scoped_lock lock{mutex_};
   known_of_operator& known = files_[std::string{op.name}];
   known.ask_for(device);
@@ -94,7 +100,7 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
       reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " overlays"}, report);
   if (!known.denied.empty() && differ(fresh.manifests, known.serving.manifests))
     drop_outdated_denials(known, fresh);
-  fresh.overlays.insert(fresh.overlays.begin(), known.denials.begin(), known.denials.end());
+  put_before(fresh.overlays, known.denials);
   fresh.canary = known.canary.refresh(
       list_overlays({{}, path_.canary}, op.name),
       reader<table_file>{*this, &selector_source::read_overlay, reading, known, name + " canary"}, report);
@@ -112,7 +118,7 @@ SWITCHYARD_FUNCTION operator_files selector_source::refresh(const operator_descr
   return fresh;
 }
 
-SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_files& from) const {
+SWITCHYARD_COLD operator_contents selector_source::read_all(const operator_files& from) const {
   operator_contents out;
   const auto add = [this](const auto& list, auto& to) {
     for (const auto& file : list) {
@@ -131,7 +137,7 @@ SWITCHYARD_FUNCTION operator_contents selector_source::read_all(const operator_f
   return out;
 }
 
-SWITCHYARD_FUNCTION void selector_source::set_canary_share(double share) {
+SWITCHYARD_COLD void selector_source::set_canary_share(double share) {
   if (!(share >= 0 && share <= 1)) {
     throw call_error{error_code::invalid_argument,
                      "the share of a canary is " + std::to_string(share) + ", but must be 0 to 1"};
@@ -156,7 +162,7 @@ SWITCHYARD_COLD void selector_source::deny(const operator_description& op, const
   const operator_description& reading = known.added_axes_of(op).reading();
   warnings ignored;
   auto file =
-      std::make_shared<const table_file>(format_table(reading, made), "live measuring", reading, ignored);
+      std::make_shared<const table_file>(format_denials(reading, made), "live measuring", reading, ignored);
   known.denied.push_back(denied);
   known.denials.push_back(std::move(file));
 }
@@ -172,8 +178,8 @@ SWITCHYARD_COLD void selector_source::drop_outdated_denials(known_of_operator& k
       return found.id == denied.variant && found.type == denied.type &&
              blob_fingerprint(found) == denied.blobs;
     };
-    if (std::any_of(all.manifests.begin(), all.manifests.end(), [&is_same](const auto& file) {
-          return std::any_of(file->variants.begin(), file->variants.end(), is_same);
+    if (detail::any_of(all.manifests.begin(), all.manifests.end(), [&is_same](const auto& file) {
+          return detail::any_of(file->variants.begin(), file->variants.end(), is_same);
         }))
       continue;
     known.denied.erase(known.denied.begin() + static_cast<std::ptrdiff_t>(i));
@@ -181,18 +187,18 @@ SWITCHYARD_COLD void selector_source::drop_outdated_denials(known_of_operator& k
   }
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_selectors(
+SWITCHYARD_COLD std::shared_ptr<const operator_selectors> selector_source::make_selectors(
     const operator_description& op, const device_properties& device, const operator_files& from,
     choice_limits limits) const {
   std::shared_ptr<const operator_selectors> stable = make_file_selectors(op, device, from, limits);
   if (from.canary.empty() || !(from.canary_share > 0)) return stable;
   operator_files newer = from;
-  newer.overlays.insert(newer.overlays.begin(), from.canary.begin(), from.canary.end());
+  put_before(newer.overlays, from.canary);
   return std::make_shared<const canary_selectors>(
       std::move(stable), make_file_selectors(op, device, newer, limits), from.canary_share);
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::make_file_selectors(
+SWITCHYARD_COLD std::shared_ptr<const operator_selectors> selector_source::make_file_selectors(
     const operator_description& op, const device_properties& device, const operator_files& from,
     choice_limits limits) const {
   return std::make_shared<const file_selectors>(
@@ -211,7 +217,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const operator_selectors> selector_source::m
       std::move(limits));
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_source::make_selector(
+SWITCHYARD_COLD std::shared_ptr<const selector> selector_source::make_selector(
     const operator_description& op, const device_properties& device, const operator_contents& from,
     choice_limits limits) const {
   std::vector<std::string> warned;
@@ -223,7 +229,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_source::make_select
   return out;
 }
 
-SWITCHYARD_FUNCTION std::string selector_source::describe_root(const std::string& folder) {
+SWITCHYARD_COLD std::string selector_source::describe_root(const std::string& folder) {
   std::error_code problem;
   const bool is_there = std::filesystem::is_directory(folder, problem);
   if (problem && !detail::is_absent(problem)) return " (" + problem.message() + ")";
@@ -238,33 +244,33 @@ SWITCHYARD_FUNCTION std::string selector_source::describe_root(const std::string
          (is_inside ? "; did you mean " + path.parent_path().string() + "?)" : ")");
 }
 
-SWITCHYARD_FUNCTION added_axes& selector_source::known_of_operator::added_axes_of(
+SWITCHYARD_COLD added_axes& selector_source::known_of_operator::added_axes_of(
     const operator_description& op) {
   if (added == nullptr && op.added == nullptr) own_added = std::make_unique<added_axes>(op);
   if (added == nullptr) added = op.added != nullptr ? op.added : own_added.get();
   return *added;
 }
 
-SWITCHYARD_FUNCTION void selector_source::known_of_operator::ask_for(const device_properties* device) {
+SWITCHYARD_COLD void selector_source::known_of_operator::ask_for(const device_properties* device) {
   if (device == nullptr) {
     for_all_devices = true;
-  } else if (std::none_of(devices.begin(), devices.end(), [device](const device_properties& known) {
+  } else if (!detail::any_of(devices.begin(), devices.end(), [device](const device_properties& known) {
                return known.backend == device->backend && known.arch == device->arch;
              })) {
     devices.push_back(*device);
   }
 }
 
-SWITCHYARD_FUNCTION std::string selector_source::peek(const std::string& text, std::string_view object,
-                                                      const char* key) {
+SWITCHYARD_COLD std::string selector_source::peek(const std::string& text, std::string_view object,
+                                                  const char* key) {
   const json_document parsed = json_document::try_parse(find_member(text, object));
   const nlohmann::json& found = parsed.value();
   if (!found.is_object()) return {};
   const auto member = found.find(key);
-  return member != found.end() && member->is_string() ? member->get<std::string>() : std::string{};
+  return member != found.end() && member->is_string() ? member->get_ref<const std::string&>() : std::string{};
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_manifest(
+SWITCHYARD_COLD std::shared_ptr<const manifest_file> selector_source::read_manifest(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const manifest_file>& same) const {
   const auto is_wanted = [&](const target& of) {
@@ -293,7 +299,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const manifest_file> selector_source::read_m
   return out;
 }
 
-SWITCHYARD_FUNCTION const manifest_file* selector_source::serving_manifest(
+SWITCHYARD_COLD const manifest_file* selector_source::serving_manifest(
     const std::string& path, const known_of_operator& known) noexcept {
   for (const auto& file : known.serving.manifests) {
     if (file->path() == path && file->is_read()) return file.get();
@@ -301,8 +307,8 @@ SWITCHYARD_FUNCTION const manifest_file* selector_source::serving_manifest(
   return nullptr;
 }
 
-SWITCHYARD_FUNCTION void selector_source::require_variants(const std::string& text, const std::string& path,
-                                                           const operator_description& op) {
+SWITCHYARD_COLD void selector_source::require_variants(const std::string& text, const std::string& path,
+                                                       const operator_description& op) {
   warnings warned;
   const manifest_file fresh{text, path, op, warned};
   if (!fresh.read_all(warned)->variants.empty()) return;
@@ -310,12 +316,12 @@ SWITCHYARD_FUNCTION void selector_source::require_variants(const std::string& te
                                              : "none of its variants is valid: " + warned.messages.front());
 }
 
-SWITCHYARD_FUNCTION void selector_source::fail_useless(const std::string& path, const std::string& why) {
+SWITCHYARD_COLD void selector_source::fail_useless(const std::string& path, const std::string& why) {
   throw file_error{error_code::invalid_entry, path + ": nothing of it can be used: " + why};
 }
 
-SWITCHYARD_FUNCTION void selector_source::require_accepted(const std::string& text,
-                                                           const std::string& path) const {
+SWITCHYARD_COLD void selector_source::require_accepted(const std::string& text,
+                                                       const std::string& path) const {
   if (!accept_) return;
   std::string words;
   try {
@@ -329,7 +335,7 @@ SWITCHYARD_FUNCTION void selector_source::require_accepted(const std::string& te
   if (!words.empty()) throw file_error{error_code::refused_file, path + ": the program refuses it: " + words};
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_table(
+SWITCHYARD_COLD std::shared_ptr<const table_file> selector_source::read_table(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   const auto is_wanted = [&](const std::string& backend) {
@@ -351,7 +357,7 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_tabl
   return out;
 }
 
-SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_overlay(
+SWITCHYARD_COLD std::shared_ptr<const table_file> selector_source::read_overlay(
     const std::string& path, const operator_description& op, const known_of_operator& known,
     const std::shared_ptr<const table_file>& same) const {
   try {
@@ -362,9 +368,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const table_file> selector_source::read_over
   }
 }
 
-SWITCHYARD_FUNCTION void selector_source::keep_last_manifests(const operator_description& op,
-                                                              known_of_operator& known,
-                                                              operator_files& fresh) const {
+SWITCHYARD_COLD void selector_source::keep_last_manifests(const operator_description& op,
+                                                          known_of_operator& known,
+                                                          operator_files& fresh) const {
   if (!fresh.manifests.empty()) {
     known.lost_manifests = false;
     return;

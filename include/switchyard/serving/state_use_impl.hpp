@@ -65,7 +65,7 @@ SWITCHYARD_COLD bool state_use::have_blobs_come(reload_report& report) {
        {user->in_use(), static_cast<const operator_state*>(untaken_.get())}) {
     if (of == nullptr) continue;
     const std::vector<const variant*> found = of->without_blob();
-    waiting.insert(waiting.end(), found.begin(), found.end());
+    for (const variant* const lacking : found) waiting.push_back(lacking);
   }
   return blobs_.look(waiting, report.changed);
 }

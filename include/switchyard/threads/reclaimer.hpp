@@ -75,7 +75,8 @@ class reclaimer {
   bool retire_for_owner(void* object, void (*release)(void*)) noexcept {
     try {
       const locked lock{mutex_};
-      open_.push_back({object, release, true});
+      const retired by_owner{object, release, true};
+      open_.push_back(by_owner);
     } catch (const std::bad_alloc&) {
       return false;
     }
