@@ -27,7 +27,7 @@ namespace detail {
 
 }  // namespace detail
 
-SWITCHYARD_FUNCTION void check_parameters(const launch& of, const std::vector<parameter_slot>& found) {
+SWITCHYARD_COLD void check_parameters(const launch& of, const std::vector<parameter_slot>& found) {
   const auto fail = [&of](const std::string& problem) {
     throw driver_error{error_code::parameter_mismatch,
                        of.blob + ": kernel '" + of.kernel + "': " + problem +

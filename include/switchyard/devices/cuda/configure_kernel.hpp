@@ -18,8 +18,8 @@ inline namespace v0 {
 namespace cuda {
 
 /// "kernel 'name' problem", for messages.
-[[nodiscard]] inline std::string launch_text(const api& library, std::string_view problem,
-                                             CUfunc_st* function) {
+[[nodiscard, gnu::cold]] inline std::string launch_text(const api& library, std::string_view problem,
+                                                        CUfunc_st* function) {
   const char* name = nullptr;
   if (library.func_get_name == nullptr || library.func_get_name(&name, function) != result::success)
     name = nullptr;
@@ -38,8 +38,8 @@ namespace cuda {
 }
 
 /// The kernel's context is current. Throws driver_error where the device cannot launch the geometry.
-inline void configure_kernel(const api& library, const device_facts& facts, CUfunc_st* kernel,
-                             const launch_geometry& geometry) {
+[[gnu::cold]] inline void configure_kernel(const api& library, const device_facts& facts, CUfunc_st* kernel,
+                                           const launch_geometry& geometry) {
   const auto refuse = [&](const std::string& problem) {
     throw driver_error{error_code::launch_failed,
                        launch_text(library, problem, kernel) + " on " + facts.properties.name};

@@ -28,12 +28,12 @@ struct options {
 };
 
 /// "12.4" for 12040.
-[[nodiscard]] inline std::string version_text(int version) {
+[[nodiscard, gnu::cold]] inline std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
 /// A result in words: "CUDA_ERROR_INVALID_VALUE (1): invalid argument".
-[[nodiscard]] inline std::string describe(const api& library, int code) {
+[[nodiscard, gnu::cold]] inline std::string describe(const api& library, int code) {
   if (code == opened_before_fork) return describe_fork("the CUDA driver");
   const char* name = nullptr;
   const char* text = nullptr;
@@ -56,7 +56,7 @@ inline void require(const api& library, int code, const std::string& device, std
 
 namespace detail {
 
-inline std::shared_ptr<const api> load_library(const std::string& name) {
+[[gnu::cold]] inline std::shared_ptr<const api> load_library(const std::string& name) {
   void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): glibc keeps the message for each thread

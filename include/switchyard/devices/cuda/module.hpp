@@ -34,10 +34,11 @@ struct loaded_module {
 };
 
 /// Loads a cubin, a fatbin or PTX. PTX is compiled here, which can take seconds. Throws driver_error.
-[[nodiscard]] inline std::unique_ptr<loaded_module> load_module(const api& library, CUctx_st* context,
-                                                                const device_facts& facts,
-                                                                std::span<const std::byte> image,
-                                                                const std::string& name) {
+[[nodiscard, gnu::cold]] inline std::unique_ptr<loaded_module> load_module(const api& library,
+                                                                           CUctx_st* context,
+                                                                           const device_facts& facts,
+                                                                           std::span<const std::byte> image,
+                                                                           const std::string& name) {
   const image_kind kind = kind_of(image);
   if (kind == image_kind::broken) {
     throw driver_error{error_code::blob_not_loadable,
@@ -86,8 +87,9 @@ struct loaded_module {
 }
 
 /// Finds a kernel and loads its code onto the device. Throws driver_error; `device` names the device there.
-[[nodiscard]] inline CUfunc_st* find_kernel(const api& library, CUctx_st* context, const std::string& device,
-                                            const loaded_module& record, const std::string& kernel) {
+[[nodiscard, gnu::cold]] inline CUfunc_st* find_kernel(const api& library, CUctx_st* context,
+                                                       const std::string& device, const loaded_module& record,
+                                                       const std::string& kernel) {
   const context_guard guard{library, context};
   require(library, guard.status(), device, "cannot make the context current");
   const relaxed_capture relaxed{library};

@@ -32,7 +32,7 @@ struct device_facts {
 
 /// How many of a device's multiprocessors a context may use: a green context, or a client of MPS, has a
 /// share. 0 where the driver does not tell.
-[[nodiscard]] inline std::int64_t multiprocessors_of(const api& library, CUctx_st* context) {
+[[nodiscard, gnu::cold]] inline std::int64_t multiprocessors_of(const api& library, CUctx_st* context) {
   if (context == nullptr) return 0;
   std::int64_t out = 0;
   const auto take = [&out](unsigned count) {
@@ -52,7 +52,7 @@ struct device_facts {
 }
 
 /// Throws driver_error: unsupported_device without a compute capability, or driver_failed.
-[[nodiscard]] inline device_facts read_facts(const api& library, int ordinal, CUctx_st* context) {
+[[nodiscard, gnu::cold]] inline device_facts read_facts(const api& library, int ordinal, CUctx_st* context) {
   device_facts out;
   device_properties& properties = out.properties;
   const auto ask = [&library, ordinal](int attribute) -> std::int64_t {

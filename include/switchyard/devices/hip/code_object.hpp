@@ -48,8 +48,9 @@ struct code_object {
 
 namespace detail {
 
-[[nodiscard]] inline bool read_parameter(message_reader& message, const message_reader::item& begun,
-                                         kernel_description& kernel) {
+[[nodiscard, gnu::cold]] inline bool read_parameter(message_reader& message,
+                                                    const message_reader::item& begun,
+                                                    kernel_description& kernel) {
   parameter_slot slot;
   bool hidden = false;
   const bool read = read_map(message, begun, [&](std::string_view key, const message_reader::item& value) {
@@ -62,8 +63,8 @@ namespace detail {
   return read;
 }
 
-[[nodiscard]] inline bool read_kernel(message_reader& message, const message_reader::item& begun,
-                                      kernel_description& kernel) {
+[[nodiscard, gnu::cold]] inline bool read_kernel(message_reader& message, const message_reader::item& begun,
+                                                 kernel_description& kernel) {
   return read_map(message, begun, [&](std::string_view key, const message_reader::item& value) {
     if (key == ".name") kernel.name = value.text;
     if (key == ".kernarg_segment_size") return to_uint32(value, kernel.parameter_bytes);
@@ -93,7 +94,8 @@ namespace detail {
 
 /// What the code object says of itself and its kernels; nothing when it is not a whole one, or is one of
 /// before metadata version 3.
-[[nodiscard]] inline std::optional<code_object> read_code_object(std::span<const std::byte> image) {
+[[nodiscard, gnu::cold]] inline std::optional<code_object> read_code_object(
+    std::span<const std::byte> image) {
   constexpr std::uint32_t metadata_note = 32;
   const auto file = elf::read_header(image);
   if (!file || file->machine != elf::machine_amdgpu) return std::nullopt;

@@ -31,12 +31,12 @@ struct options {
 };
 
 /// "5.2" for 50221153.
-[[nodiscard]] inline std::string version_text(int version) {
+[[nodiscard, gnu::cold]] inline std::string version_text(int version) {
   return std::to_string(version / 10'000'000) + "." + std::to_string(version % 10'000'000 / 100'000);
 }
 
 /// A result in words: "hipErrorInvalidValue (1): invalid argument".
-[[nodiscard]] inline std::string describe(const api& library, int code) {
+[[nodiscard, gnu::cold]] inline std::string describe(const api& library, int code) {
   if (code == opened_before_fork) return describe_fork("HIP's run time");
   const char* const name = library.get_error_name(code);
   const char* const text = library.get_error_string(code);
@@ -58,7 +58,7 @@ inline void require(const api& library, int code, const std::string& device, std
 
 namespace detail {
 
-inline std::shared_ptr<const api> load_library(const std::string& asked) {
+[[gnu::cold]] inline std::shared_ptr<const api> load_library(const std::string& asked) {
   const std::vector<std::string> names =
       asked.empty() ? std::vector<std::string>{"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
                                                "libamdhip64.so.5"}

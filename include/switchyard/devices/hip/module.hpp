@@ -5,7 +5,6 @@
 // has such notes.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <forward_list>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include <switchyard/base/search.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/code_object.hpp>
 #include <switchyard/devices/hip/current_device.hpp>
@@ -44,10 +44,10 @@ struct loaded_module {
 };
 
 /// Loads a code object or a bundle of them. Throws driver_error.
-[[nodiscard]] inline std::unique_ptr<loaded_module> load_module(const api& library, int ordinal,
-                                                                const device_facts& facts,
-                                                                std::span<const std::byte> image,
-                                                                const std::string& name) {
+[[nodiscard, gnu::cold]] inline std::unique_ptr<loaded_module> load_module(const api& library, int ordinal,
+                                                                           const device_facts& facts,
+                                                                           std::span<const std::byte> image,
+                                                                           const std::string& name) {
   if (kind_of(image) == image_kind::broken) {
     throw driver_error{
         error_code::blob_not_loadable,
@@ -75,8 +75,9 @@ struct loaded_module {
 
 /// Finds a kernel, which lives as long as its module: the same record each time. Throws driver_error;
 /// `device` names the device there.
-[[nodiscard]] inline loaded_kernel* find_kernel(const api& library, int ordinal, const std::string& device,
-                                                loaded_module& record, const std::string& kernel) {
+[[nodiscard, gnu::cold]] inline loaded_kernel* find_kernel(const api& library, int ordinal,
+                                                           const std::string& device, loaded_module& record,
+                                                           const std::string& kernel) {
   const std::scoped_lock lock{record.mutex};
   for (loaded_kernel& known : record.kernels) {
     if (known.name == kernel) return &known;
@@ -99,8 +100,8 @@ struct loaded_module {
   }
   if (record.content) {
     const auto& all = record.content->kernels;
-    const auto description = std::find_if(all.begin(), all.end(),
-                                          [&](const kernel_description& one) { return one.name == kernel; });
+    const auto description = switchyard::detail::find_if(
+        all.begin(), all.end(), [&](const kernel_description& one) { return one.name == kernel; });
     if (description != all.end()) found.description = *description;
   }
   return &record.kernels.emplace_front(std::move(found));

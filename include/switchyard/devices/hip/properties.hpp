@@ -3,7 +3,6 @@
 // on.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <switchyard/base/search.hpp>
 #include <switchyard/devices/hip/api.hpp>
 #include <switchyard/devices/hip/library.hpp>
 #include <switchyard/error.hpp>
@@ -31,7 +31,7 @@ struct device_facts {
 namespace detail {
 
 /// The architecture as the library spells it; empty if it cannot tell.
-[[nodiscard]] inline std::string read_target(const api& library, int ordinal) {
+[[nodiscard, gnu::cold]] inline std::string read_target(const api& library, int ordinal) {
   namespace layout = property_layout;
   const auto read = [&library, ordinal](int (*get)(void*, int), std::size_t offset) -> std::string {
     if (get == nullptr) return {};
@@ -49,7 +49,7 @@ namespace detail {
       return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
              std::string_view{":+-_"}.find(c) != std::string_view::npos;
     };
-    return std::all_of(name.begin(), name.end(), allowed) ? std::string{name} : std::string{};
+    return switchyard::detail::all_of(name.begin(), name.end(), allowed) ? std::string{name} : std::string{};
   };
   std::string name = read(library.get_device_properties_r0600, layout::architecture_since_6);
   if (name.empty()) name = read(library.get_device_properties, layout::architecture_before_6);
@@ -59,7 +59,7 @@ namespace detail {
 }  // namespace detail
 
 /// Throws driver_error: unsupported_device without an architecture, or driver_failed.
-[[nodiscard]] inline device_facts read_facts(const api& library, int ordinal) {
+[[nodiscard, gnu::cold]] inline device_facts read_facts(const api& library, int ordinal) {
   device_facts out;
   device_properties& properties = out.properties;
   const auto ask = [&library, ordinal](int attribute) -> std::int64_t {

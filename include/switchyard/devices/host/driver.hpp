@@ -49,7 +49,7 @@ namespace host {
 }
 
 /// The properties of this machine's processor.
-[[nodiscard]] inline device_properties read_properties() {
+[[nodiscard, gnu::cold]] inline device_properties read_properties() {
   device_properties out;
   out.backend = "host";
 #if defined(__x86_64__)

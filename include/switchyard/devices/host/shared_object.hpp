@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <switchyard/object_files/elf.hpp>
@@ -38,7 +39,9 @@ class shared_object {
     std::vector<std::string> out;
     if (!problem_.empty()) return out;
     for (const entry& pair : dynamic_) {
-      if (pair.tag == tag::needed) out.emplace_back(*name_at(pair.value));
+      if (pair.tag != tag::needed) continue;
+      std::string name{*name_at(pair.value)};
+      out.push_back(std::move(name));
     }
     return out;
   }
