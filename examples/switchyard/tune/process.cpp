@@ -289,9 +289,9 @@ void worker_process::lose(worker_lost::kind why, const std::string& text) {
 std::string worker_process::how_it_ended() noexcept {
   int status = 0;
   pid_t ended = 0;
-  // Its end of the pipe closes shortly before it can be waited for; a process that only closed the pipe
-  // stays. It ends what it has started before it ends itself.
-  for (int i = 0; i < 200 && ended == 0; ++i) {
+  // Its end of the pipe closes before it can be waited for, on a busy machine by seconds; a process that only
+  // closed the pipe stays. It ends what it has started before it ends itself.
+  for (int i = 0; i < 1000 && ended == 0; ++i) {
     ended = ::waitpid(pid_, &status, WNOHANG);
     if (ended == 0) ::usleep(5000);
   }
