@@ -101,7 +101,7 @@ std::string refused_by_checked_mode() {
   sy::dispatcher<embedding> on{catalog, fresh_host()};
   alignas(64) std::array<float, 16> table{};
   std::array<std::int32_t, 2> ids{3, 4};
-  std::array<float, 8> out{};
+  alignas(64) std::array<float, 8> out{};
   const auto call = embedding::call({table.data(), sy::operators::weight_format::f32, 4, 4},
                                     {ids.data(), sy::dtype::i32, {2}}, {out.data(), sy::dtype::f32, {2, 4}});
   return message_of([&] { on({}, call); });
