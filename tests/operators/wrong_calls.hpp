@@ -140,6 +140,7 @@ class wrong_calls {
         throw std::runtime_error{std::string{Operator::name} + ": the legal call is refused: " + refusal_};
     }
     if (out.accepted == 0) return {};
+    tell_apart(10 * trials, random, legal);
     for (std::uint32_t i = 0; i < trials / 10; ++i) misalign(legal(random), tensors);
     for (std::uint32_t i = 0; i < trials; ++i) {
       call given = legal(random);
@@ -151,6 +152,22 @@ class wrong_calls {
   }
 
  private:
+  /// No illegal call has the problem of a legal one: the plan of that one would be launched, since check()
+  /// sees only calls whose problem is new.
+  template <class Legal>
+  void tell_apart(std::uint32_t trials, std::mt19937_64& random, const Legal& legal) {
+    std::map<problem_of<Operator>, std::string> seen;  // with what check() said
+    for (std::uint32_t i = 0; i < trials; ++i) {
+      call given = legal(random);
+      for (std::uint64_t changes = random() % 4; changes > 0; --changes) mutate(given, random);
+      const std::string refused = Operator::check(given.a);
+      const auto [known, is_new] = seen.emplace(make_problem<Operator>(given.a), refused);
+      if (is_new || known->second.empty() == refused.empty()) continue;
+      describe_call(given);
+      fail("legal and illegal calls have one problem, of which check() says: " + known->second + refused);
+    }
+  }
+
   /// Half an element is added to each tensor's address in turn. That is refused, also after the same problem
   /// was served: then only alignment() looks at the address.
   template <class Tensors>

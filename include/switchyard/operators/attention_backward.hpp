@@ -129,7 +129,7 @@ struct attention_backward {
 
     /// The same where every stride counts.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
-      std::int64_t others = lse_stride_batch | lse_stride_head | mark_misaligned<4>(lse);
+      std::int64_t others = lse_stride_batch | lse_stride_head | mark_misaligned<4>(lse) | count_null(lse);
       if (attention_options<attention_backward>(*this, alibi_slopes, cu_seqlens_q, cu_seqlens_k, seqused_q,
                                                 seqused_k) != 0) [[unlikely]]
         others |= mark_attention<attention_backward>(*this);

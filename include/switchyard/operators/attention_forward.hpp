@@ -156,7 +156,7 @@ struct attention_forward {
       const bool is_narrow_q = q_dtype == switchyard::dtype::f8_e4m3;
       if (!is_narrow_q && q_scale != nullptr) return 0;
       std::int64_t others = mark_attention_inline<attention_forward>(*this);
-      if (block_table != nullptr) others |= block_table_stride;
+      if (block_table != nullptr) others |= block_table_stride | count_null(seqused_k);
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
       if (is_narrow) others |= mark_misaligned_for(dtype, out, bias) | mark_misaligned_for(type_of_q(), q);
       const std::int64_t strides = strides_kv();
