@@ -14,14 +14,14 @@ import sys
 import tempfile
 
 CALLS = 1600
-IN_PLACE = 285  # `fifty`
+IN_PLACE = 300  # `fifty`
 # The least of an operator's lists of launches: as measured with g++ 12, and 2 to 4 % more. No kernel of decode takes all its
 # arguments as they are.
 LEAST = {
     "attention_backward": 297,
     "attention_decode": 395,
     "attention_dropout_mask": 280,
-    "attention_forward": 285,
+    "attention_forward": 300,  # the budget
     "gated_activation": 155,
     "gated_activation_backward": 172,
     "layer_norm": 180,

@@ -95,14 +95,17 @@ template <class Operator>
   std::uintptr_t words = address_bits(a.alibi_slopes, a.seqused_k);  // of 4 bytes
   if constexpr (requires { a.dropout_p; }) words |= address_bits(a.cu_seqlens_q, a.cu_seqlens_k, a.seqused_q);
   if constexpr (requires { a.k_scale; }) words |= address_bits(a.sinks, a.block_table, a.k_scale, a.v_scale);
+  if constexpr (requires { a.q_scale; }) words |= address_bits(a.q_scale);
   asm("" : "+r"(words));  // NOLINT(hicpp-no-assembler): now, not behind branches with each in a register
   std::int64_t out = Operator::described.mark(a);
   if constexpr (requires { a.dropout_p; }) {
     if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
-  if constexpr (requires { a.k_scale; }) out |= mark_scale_strides(a.k_scale_stride, a.v_scale_stride);
-  if constexpr (requires { a.q_scale; })
-    out |= mark_misaligned<4>(a.q_scale) | mark_scale_strides(a.q_scale_stride, 0);
+  if constexpr (requires { a.k_scale; }) {
+    std::int64_t scale_strides = a.k_scale_stride;
+    if constexpr (requires { a.q_scale; }) scale_strides |= a.q_scale_stride;
+    out |= mark_scale_strides(scale_strides, a.v_scale_stride);
+  }
   if constexpr (requires { a.kv_num_blocks; }) {
     if (block_mask_bits(a) != 0) out |= mark_block_mask(a);
   }

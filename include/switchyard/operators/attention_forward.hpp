@@ -158,7 +158,7 @@ struct attention_forward {
       std::int64_t others = mark_attention_inline<attention_forward>(*this);
       if (block_table != nullptr) others |= block_table_stride | count_null(seqused_k);
       if (bias != nullptr) others |= bias_stride_batch | bias_stride_head | bias_stride_row;
-      if (is_narrow) others |= mark_misaligned_for(dtype, out, bias) | mark_misaligned_for(type_of_q(), q);
+      if (is_narrow) others |= mark_misaligned_for(dtype, out, bias, is_narrow_q ? nullptr : q);
       const std::int64_t strides = strides_kv();
       const void* const cached = strides_as_address(strides, type_of_kv());
       if (!is_narrow_q) {
