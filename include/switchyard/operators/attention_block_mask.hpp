@@ -143,7 +143,7 @@ template <class Arguments>
   }
   const auto wrong_blocks = [](std::string_view name, std::int64_t blocks, std::string_view seqlen_name,
                                std::int64_t seqlen, std::int64_t block) -> std::string {
-    const std::int64_t wanted = (seqlen + block - 1) / block;
+    const std::int64_t wanted = seqlen / block + (seqlen % block > 0 ? 1 : 0);
     if (blocks == wanted) return {};
     return std::string{name} + " is " + std::to_string(blocks) + ", but " + std::string{seqlen_name} + " " +
            std::to_string(seqlen) + " has " + std::to_string(wanted) + " blocks of " + std::to_string(block);
@@ -183,8 +183,11 @@ template <class Arguments>
 [[nodiscard]] std::string wrong_block_numbers(const Arguments& a) {
   if (a.kv_num_blocks == nullptr || !wrong_block_mask(a).empty()) return {};  // what check() refuses
   std::int64_t most = 0;
-  if (__builtin_mul_overflow(std::int64_t{a.mask_batch} * a.mask_heads, a.mask_query_blocks, &most) ||
-      __builtin_mul_overflow(most, a.mask_key_blocks, &most) || most >= reach::farthest) {
+  // Lists without entries have counts all the same.
+  const auto at_least_one = [](std::int64_t blocks) { return blocks > 0 ? blocks : 1; };
+  if (__builtin_mul_overflow(std::int64_t{a.mask_batch} * a.mask_heads, at_least_one(a.mask_query_blocks),
+                             &most) ||
+      __builtin_mul_overflow(most, at_least_one(a.mask_key_blocks), &most) || most >= reach::farthest) {
     return "mask_batch is " + std::to_string(a.mask_batch) + " and mask_heads " +
            std::to_string(a.mask_heads) + ": no memory reaches as far";
   }

@@ -256,6 +256,28 @@ TEST_CASE("queries of a prompt may be in e4m3 where its keys are") {
   CHECK_THAT(forward::check(call), has_text("q_dtype must be dtype or f8_e4m3"));
 }
 
+TEST_CASE("a tensor that a call needs is missed, whatever ran before") {
+  using namespace attention_calls;
+  auto backward = legal<operators::attention_backward>();
+  backward.dout = backward.dq = backward.dk = backward.dv = storage.data();
+  backward.lse = reinterpret_cast<const float*>(storage.data());
+  CHECK(backward.alignment() == 16);
+  backward.lse = nullptr;
+  CHECK(backward.alignment() == 0);
+  CHECK_THAT(operators::attention_backward::check(backward), has_text("lse must not be null"));
+
+  auto paged = legal<operators::attention_forward>();
+  paged.block_table = reinterpret_cast<const std::int32_t*>(storage.data());
+  paged.block_table_stride = 4;
+  paged.page_size = 16;
+  paged.seqused_q = paged.block_table;  // tells the same axis as seqused_k
+  CHECK(paged.alignment() == 0);
+  CHECK_THAT(operators::attention_forward::check(paged),
+             has_text("seqused_k must be given with a block_table"));
+  paged.seqused_k = paged.block_table;
+  CHECK(paged.alignment() == 16);
+}
+
 TEST_CASE("a scale of queries that are not in e4m3 is refused, whatever ran before") {
   using forward = operators::attention_forward;
   auto call = legal<forward>();
