@@ -11,7 +11,7 @@
 
 #include "ggml-impl.h"
 #include "ggml.h"
-#include "loaded_backend.hpp"
+#include "ggml_objects.hpp"
 #include "tests/catch.hpp"
 
 namespace sy = switchyard;

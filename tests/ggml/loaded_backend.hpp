@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The backend in tests: loaded from its file, with what it logs, and ggml's objects with owners.
+// The backend in tests: loaded from its file, with what it logs.
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "ggml-backend.h"
 #include "ggml.h"
+#include "ggml_objects.hpp"
 #include "tests/catch.hpp"
 
 namespace switchyard::test {
@@ -62,18 +62,5 @@ class loaded {
  private:
   ggml_backend_reg_t registry_;
 };
-
-struct context_deleter {
-  void operator()(ggml_context* of) const { ggml_free(of); }
-  void operator()(ggml_backend* of) const { ggml_backend_free(of); }
-  void operator()(ggml_backend_buffer* of) const { ggml_backend_buffer_free(of); }
-};
-using context_pointer = std::unique_ptr<ggml_context, context_deleter>;
-using backend_pointer = std::unique_ptr<ggml_backend, context_deleter>;
-using buffer_pointer = std::unique_ptr<ggml_backend_buffer, context_deleter>;
-
-[[nodiscard]] inline context_pointer make_context() {
-  return context_pointer{ggml_init({ggml_tensor_overhead() * 64 + ggml_graph_overhead(), nullptr, true})};
-}
 
 }  // namespace switchyard::test
