@@ -79,8 +79,8 @@ TEST_CASE("attention is called with dense tensors") {
   CHECK(call.seqlen_k == 100);
   CHECK(call.head_dim == 128);
   CHECK(call.head_dim_v == 64);
-  CHECK(call.q_stride_batch == 16 * 32 * 128);
-  CHECK(call.q_stride_token == 32 * 128);
+  CHECK(call.q_stride_batch == std::int64_t{16} * 32 * 128);
+  CHECK(call.q_stride_token == std::int64_t{32} * 128);
   CHECK(call.q_stride_head == 128);
   CHECK(call.v_stride_batch == 80000);
   CHECK(call.v_stride_token == 800);
@@ -109,7 +109,7 @@ TEST_CASE("attention is called with packed tensors and pages") {
   CHECK(call.batch == 3);
   CHECK(call.seqlen_q == 20);
   CHECK(call.seqlen_k == 40);
-  CHECK(call.q_stride_token == 32 * 128);
+  CHECK(call.q_stride_token == std::int64_t{32} * 128);
   CHECK(call.q_stride_batch == 0);
   CHECK(call.k_stride_batch == 0);
   CHECK(call.lse_stride_head == 50);
@@ -123,10 +123,10 @@ TEST_CASE("attention is called with packed tensors and pages") {
       attention_forward::call(q, paged{cache, cache, table, used}, q, {.cu_seqlens_q = cu, .longest_q = 20});
   check_legal<attention_forward>(mixed);
   CHECK(mixed.page_size == 64);
-  CHECK(mixed.seqlen_k == 16 * 64);
+  CHECK(mixed.seqlen_k == std::int64_t{16} * 64);
   CHECK(mixed.block_table_stride == 16);
   CHECK(mixed.seqused_k == used.data());
-  CHECK(mixed.k_stride_batch == 64 * 8 * 128);
+  CHECK(mixed.k_stride_batch == std::int64_t{64} * 8 * 128);
 
   const tensor q4 = at(0, {3, 4, 32, 128});
   const auto paged_only = attention_forward::call(q4, paged{cache, cache, table, used, 700}, q4);
@@ -168,9 +168,9 @@ TEST_CASE("attention is called with packed tensors and pages") {
 TEST_CASE("tensors of an attention call that disagree are named") {
   const tensor q = at(0, {2, 16, 32, 128});
   const tensor k = at(1, {2, 100, 8, 128});
-  const auto with = [&](const const_tensor& k_, const const_tensor& v_, const tensor& out_,
+  const auto with = [&](const const_tensor& keys, const const_tensor& values, const tensor& out,
                         const attention_forward::options& more = {}) {
-    return refusal([&] { return attention_forward::call(q, k_, v_, out_, more); });
+    return refusal([&] { return attention_forward::call(q, keys, values, out, more); });
   };
   CHECK_THAT(with(k, k, q), no_text());
   CHECK(with(at(1, {2, 100, 8, 64}), k, q) ==
@@ -312,7 +312,7 @@ TEST_CASE("the backward of attention takes the forward call's tensors") {
       attention_backward::call(all, {.bias = bias, .dbias = bias, .dlse = dlse, .deterministic = true});
   check_legal<attention_backward>(call);
   CHECK(call.dk_stride_token == 128);
-  CHECK(call.dv_stride_batch == 30 * 128);
+  CHECK(call.dv_stride_batch == std::int64_t{30} * 128);
   CHECK(call.dbias_stride_batch == 0);
   CHECK(call.dlse_stride_batch == 100);
   CHECK(call.dlse_stride_head == 20);
