@@ -122,11 +122,9 @@ template <class... Pointers>
   return 0x7f7fffff - std::int64_t{bits & 0x7fffffffU};
 }
 
-/// Negative where any stride of scales is neither 0 nor 1.
-[[nodiscard, gnu::always_inline]] inline std::int64_t mark_scale_strides(std::int64_t a,
-                                                                         std::int64_t b) noexcept {
-  const std::int64_t both = a | b;
-  return both | static_cast<std::int64_t>(1U - static_cast<std::uint64_t>(both));
+/// Negative where any stride of scales is neither 0 nor 1; `strides` are those of all, or-ed together.
+[[nodiscard, gnu::always_inline]] inline std::int64_t mark_scale_strides(std::int64_t strides) noexcept {
+  return strides | static_cast<std::int64_t>(1U - static_cast<std::uint64_t>(strides));
 }
 
 /// Tensors that may be absent, as one address for alignment_of_strided: it is never null.

@@ -106,8 +106,8 @@ SWITCHYARD_COLD void known_contents::refuse(const error& problem, entry& current
   if (current.is_foreign) return;  // its operator says it
   std::string words = problem.what();
   report.refused.push_back(words);
-  from.warn(words += std::string{current.known != nullptr ? " (keeping the previously loaded version)"
-                                                          : " (the file is not used)"});
+  words += current.known != nullptr ? " (keeping the previously loaded version)" : " (the file is not used)";
+  from.warn(words);
 }
 
 SWITCHYARD_COLD void known_contents::say_obstacle(const std::string& path, const std::error_code& problem,

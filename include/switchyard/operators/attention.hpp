@@ -58,6 +58,15 @@ template <class Arguments>
   }
 }
 
+/// The strides of a call's scales, or-ed together; 0 where the operator has none.
+template <class Arguments>
+[[nodiscard, gnu::always_inline]] inline std::int64_t scale_strides(const Arguments& a) noexcept {
+  std::int64_t out = 0;
+  if constexpr (requires { a.k_scale; }) out |= a.k_scale_stride | a.v_scale_stride;
+  if constexpr (requires { a.q_scale; }) out |= a.q_scale_stride;
+  return out;
+}
+
 /// Not 0 where a call has a window, a soft cap, dropout, any other value that may be illegal, or any of the
 /// tensors: one branch for all that mark_attention looks at.
 template <class Operator, class... Tensors>
@@ -79,9 +88,7 @@ template <class Operator, class... Tensors>
   } else {
     values |= Operator::described.template changed<&arguments::soft_cap, &arguments::window_left>(a);
   }
-  if constexpr (requires { a.k_scale; })
-    values |= static_cast<std::uint64_t>(a.k_scale_stride | a.v_scale_stride);
-  if constexpr (requires { a.q_scale; }) values |= static_cast<std::uint64_t>(a.q_scale_stride);
+  values |= static_cast<std::uint64_t>(scale_strides(a));
   if constexpr (requires { a.kv_num_blocks; }) values |= block_mask_bits(a);
   return (reinterpret_cast<std::uintptr_t>(tensors) | ... | (values | windowed(a).bits));
 }
@@ -101,11 +108,7 @@ template <class Operator>
   if constexpr (requires { a.dropout_p; }) {
     if (is_nonzero(a.dropout_p)) out |= mark_misaligned<8>(a.dropout_state);
   }
-  if constexpr (requires { a.k_scale; }) {
-    std::int64_t scale_strides = a.k_scale_stride;
-    if constexpr (requires { a.q_scale; }) scale_strides |= a.q_scale_stride;
-    out |= mark_scale_strides(scale_strides, a.v_scale_stride);
-  }
+  out |= mark_scale_strides(scale_strides(a));
   if constexpr (requires { a.kv_num_blocks; }) {
     if (block_mask_bits(a) != 0) out |= mark_block_mask(a);
   }

@@ -98,7 +98,7 @@ struct rotary_cache {
       const std::int64_t illegal =
           mark_misaligned<alignof(std::int64_t)>(positions, slots) | mark_misaligned_for(dtype, q, k, v) |
           mark_misaligned<alignof(float)>(cos, sin, q_gamma, k_gamma, k_scale, v_scale) |
-          mark_scale_strides(k_scale_stride, v_scale_stride) | described.mark(*this);
+          mark_scale_strides(k_scale_stride | v_scale_stride) | described.mark(*this);
       // The cache may have another dtype: the bytes of its strides join as an address does.
       const void* const cache_bytes = reinterpret_cast<const void*>(
           static_cast<std::uintptr_t>(cached) * static_cast<std::uintptr_t>(detail::size_of_legal(kv_dtype)));
