@@ -59,10 +59,13 @@ def deterministic(wanted: bool):
 
 # attention_forward
 
+_ATTENTION = [argument.name for argument in ops.attention_forward._schema.arguments]
+_WITH_LSE, _BLOCK_MASK = map(_ATTENTION.index, ("with_lse", "kv_num_blocks"))  # whose other tensors follow it
+
 
 def _keep_attention(ctx, inputs, output):
-    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values = inputs[:20]
-    block_mask = inputs[23:] if len(inputs) > 23 and inputs[23] is not None else ()
+    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values = inputs[:_WITH_LSE]
+    block_mask = inputs[_BLOCK_MASK:] if len(inputs) > _BLOCK_MASK and inputs[_BLOCK_MASK] is not None else ()
     out, lse = output
     ctx.deterministic = not torch.compiler.is_compiling() and _wanted.deterministic
     ctx.is_plain = bias is alibi is sinks is cu_q is cu_k is used_q is used_k is pages is state is None
