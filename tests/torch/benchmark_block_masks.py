@@ -54,6 +54,7 @@ class Timed:
     """A function as a CUDA graph, or as it is on the CPU."""
 
     def __init__(self, function):
+        self.function = function  # which has the tensors that a graph reads
         self.on_gpu = torch.cuda.is_available()
         self.run = function
         if not self.on_gpu:
