@@ -21,207 +21,28 @@
 #include <vector>
 
 #include "../cuda/fake_files.hpp"
+#include "../cuda/sample_calls.hpp"
 
 namespace {
 
 using namespace fake_cuda;
+using namespace sample_calls;
 namespace operators = sy::operators;
 namespace cuda = sy::cuda;
 
 constexpr int calls_counted = 1600;
 
-/// What calls point to. Aligned like allocations of a GPU.
-alignas(4096) std::array<std::byte, 1 << 16> memory;
-
-// Calls as engines make them: problem 0 to 3, strides 0 or 1. All tensors are at one address; calls place
-// them.
-
-template <std::size_t Rank>
-sy::tensor dense(const std::int64_t (&extents)[Rank], sy::dtype type = sy::dtype::bf16) {
-  return {memory.data(), type, extents};
-}
-
-sy::tensor rows_of(int problem, int strides) {
-  return {memory.data(), sy::dtype::bf16, {64 << problem, 4096}, {4096 + 64 * strides, 1}};
-}
-sy::tensor row_values(int problem) {
-  return dense({64 << problem}, sy::dtype::f32);
-}
-
-/// [batch, tokens, heads, 128], with a gap of a head for each stride.
-sy::tensor tokens_of(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int strides,
-                     sy::dtype type = sy::dtype::bf16) {
-  const std::int64_t token = (heads + strides) * 128;
-  return {memory.data(), type, {batch, tokens, heads, 128}, {tokens * token, token, 128, 1}};
-}
-
-template <class Operator>
-struct sample;
-
-template <>
-struct sample<operators::softmax> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    return operators::softmax::call(rows, rows);
-  }
-};
-template <>
-struct sample<operators::softmax_backward> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    return operators::softmax_backward::call(rows, rows, rows);
-  }
-};
-template <>
-struct sample<operators::gated_activation> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    return operators::gated_activation::call(rows, rows, rows);
-  }
-};
-template <>
-struct sample<operators::gated_activation_backward> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    return operators::gated_activation_backward::call(rows, rows, rows, rows, rows);
-  }
-};
-template <>
-struct sample<operators::layer_norm> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    const sy::tensor weights = dense({4096});
-    const sy::tensor values = row_values(problem);
-    return operators::layer_norm::call(rows, rows,
-                                       {.gamma = weights,
-                                        .beta = weights,
-                                        .residual = rows,
-                                        .residual_out = rows,
-                                        .mean = values,
-                                        .rstd = values});
-  }
-};
-template <>
-struct sample<operators::layer_norm_backward> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    const sy::tensor weights = dense({4096});
-    const sy::tensor values = row_values(problem);
-    return operators::layer_norm_backward::call(
-        rows, rows, values, values, rows,
-        {.gamma = weights, .grad_residual = rows, .grad_gamma = weights, .grad_beta = weights});
-  }
-};
-template <>
-struct sample<operators::rms_norm> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    return operators::rms_norm::call(
-        rows, rows,
-        {.gamma = dense({4096}), .residual = rows, .residual_out = rows, .rstd = row_values(problem)});
-  }
-};
-template <>
-struct sample<operators::rms_norm_backward> {
-  static auto make(int problem, int strides) {
-    const sy::tensor rows = rows_of(problem, strides);
-    const sy::tensor weights = dense({4096});
-    return operators::rms_norm_backward::call(
-        rows, rows, row_values(problem), rows,
-        {.gamma = weights, .grad_residual = rows, .grad_gamma = weights});
-  }
-};
-template <>
-struct sample<operators::rotary> {
-  static auto make(int problem, int strides) {
-    const sy::tensor q = tokens_of(1 << problem, 128, 32, strides);
-    const sy::tensor k = tokens_of(1 << problem, 128, 8, strides);
-    const sy::tensor table = dense({128, 64}, sy::dtype::f32);
-    return operators::rotary::in_place(q, k, {.cos = table, .sin = table});
-  }
-};
-
-bool narrow_keys = false;  // of the calls of attention forward and decode: in e4m3
-
-// Attention of 16 queries and 1024 keys.
-struct attention_views {
-  sy::tensor q, k, lse;
-  attention_views(int problem, int strides)
-      : q{tokens_of(1 << problem, 16, 32, strides)},
-        k{tokens_of(1 << problem, 1024, 8, strides)},
-        lse{dense({1 << problem, 32, 16}, sy::dtype::f32)} {}
-};
-template <>
-struct sample<operators::attention_forward> {
-  static auto make(int problem, int strides) {
-    const attention_views of{problem, strides};
-    operators::attention_forward::options with{.mask = operators::attention_mask::causal_bottom_right,
-                                               .lse = of.lse};
-    if (!narrow_keys) return operators::attention_forward::call(of.q, of.k, of.k, of.q, with);
-    const sy::tensor k = tokens_of(1 << problem, 1024, 8, strides, sy::dtype::f8_e4m3);
-    with.k_scale = with.v_scale = dense({8}, sy::dtype::f32);
-    return operators::attention_forward::call(of.q, k, k, of.q, with);
-  }
-};
-template <>
-struct sample<operators::attention_decode> {
-  static auto make(int problem, int strides) {
-    const attention_views of{problem, strides};
-    const sy::tensor pages =
-        tokens_of(1000, 64, 8, strides, narrow_keys ? sy::dtype::f8_e4m3 : sy::dtype::bf16);
-    const sy::tensor scale = narrow_keys ? dense({8}, sy::dtype::f32) : sy::tensor{};
-    const std::int64_t batch = 1 << problem;
-    const sy::tensor table{memory.data(), sy::dtype::i32, {batch, 64}, {64 + strides, 1}};
-    return operators::attention_decode::call(
-        of.q, operators::paged{pages, pages, table, dense({batch}, sy::dtype::i32), 1024}, of.q,
-        {.lse = of.lse, .k_scale = scale, .v_scale = scale});
-  }
-};
-template <>
-struct sample<operators::attention_backward> {
-  static auto make(int problem, int strides) {
-    const attention_views of{problem, strides};
-    return operators::attention_backward::call({.q = of.q,
-                                                .k = of.k,
-                                                .v = of.k,
-                                                .out = of.q,
-                                                .dout = of.q,
-                                                .lse = of.lse,
-                                                .dq = of.q,
-                                                .dk = of.k,
-                                                .dv = of.k},
-                                               {.mask = operators::attention_mask::causal_bottom_right});
-  }
-};
-template <>
-struct sample<operators::attention_dropout_mask> {
-  static auto make(int problem, int /*strides*/) {
-    const void* const state = memory.data();
-    return operators::attention_dropout_mask::call(
-        dense({1 << problem, 32, 128, 128}, sy::dtype::f32),
-        {.dropout_state = static_cast<const std::uint64_t*>(state), .dropout_p = 0.5F});
-  }
-};
-
 /// The eight calls that alternate.
 template <class Operator>
 class calls {
  public:
-  calls() {
+  explicit calls(const call_kind& kind) {
     for (int i = 0; i < 8; ++i) {
       auto& call = all_[static_cast<std::size_t>(i)];
-      call = sample<Operator>::make(i % 4, i / 4);
-      std::size_t place = 0;
-      for (const auto& field : sy::describe<Operator>().fields) {
-        if (field.kind != sy::value_kind::pointer) continue;
-        auto* const at = reinterpret_cast<std::byte*>(&call) + field.offset;
-        const void* address = nullptr;
-        __builtin_memcpy(&address, at, sizeof address);
-        if (address == nullptr) continue;
-        if (i == 0) given_.push_back(field.offset);
-        address = memory.data() + 1024 * place++;
-        __builtin_memcpy(at, &address, sizeof address);
-      }
+      call = sample<Operator>::make(i % 4, i / 4, kind);
+      place_tensors<Operator>(call, memory.data(), 1024, [&](std::uint32_t offset) {
+        if (i == 0) given_.push_back(offset);
+      });
     }
   }
 
@@ -323,11 +144,12 @@ bool any_failed = false;
 template <class Operator>
 void count(const std::string& name, json variant, const std::vector<std::string>& conditions = {}) {
   const std::size_t launches = variant["launches"].size();
-  narrow_keys = variant.value("type", json::object()).value("kv_dtype", "") == "f8_e4m3";
+  const call_kind kind{.narrow_keys =
+                           variant.value("type", json::object()).value("kv_dtype", "") == "f8_e4m3"};
   variant["id"] = "only";
   for (const char* const key : {"type", "requires", "cost", "cost_us"}) variant.erase(key);
   if (!conditions.empty()) variant["requires"] = conditions;
-  if (narrow_keys) variant["requires"] = {"kv_dtype == f8_e4m3"};
+  if (kind.narrow_keys) variant["requires"] = {"kv_dtype == f8_e4m3"};
   for (json& launch : variant["launches"]) {
     if (launch.contains("fill")) continue;
     launch["kernel"] = "untold";
@@ -340,7 +162,7 @@ void count(const std::string& name, json variant, const std::vector<std::string>
   sy::dispatcher<Operator> on{catalog, device};
   const fake_stream own{primary(0)};
   set_current(primary(0));
-  calls<Operator> made;
+  calls<Operator> made{kind};
   try {
     dispatch(on, own.get(), made, 64);  // each of them several times
   } catch (const sy::error& problem) {
