@@ -11,7 +11,9 @@
 
 #include "allocation_counter.hpp"
 #include "catch.hpp"
+#include "environment.hpp"
 #include "faulty_driver.hpp"
+#include "sanitized.hpp"
 #include "test_disk.hpp"
 #include "test_operators.hpp"
 
@@ -30,9 +32,17 @@ const std::vector<fault::until>& extents() {
   return extent == fault::until::next ? "one fails" : "all fail from one on";
 }
 
-/// Reloads while memory is short. False where the allocation of this number was not reached.
-[[nodiscard]] bool reload_short(sy::catalog& catalog, std::uint64_t nth, fault::until extent) {
-  const fault no_memory{nth, fault::threads::mine, extent};
+/// The allocation that fails in a step, from 1 on: each of them. With a sanitizer, which makes a reload take
+/// many times as long, one in four, from a random one on.
+[[nodiscard]] std::uint64_t allocation_of(std::uint64_t step) {
+  constexpr std::uint64_t apart = sanitized ? 4 : 1;
+  static const std::uint64_t first = 1 + sy::test::fresh_seed() % apart;
+  return first + (step - 1) * apart;
+}
+
+/// Reloads while memory is short. False where the step's allocation was not reached.
+[[nodiscard]] bool reload_short(sy::catalog& catalog, std::uint64_t step, fault::until extent) {
+  const fault no_memory{allocation_of(step), fault::threads::mine, extent};
   try {
     (void)catalog.reload();
   } catch (const std::bad_alloc&) {
@@ -69,7 +79,7 @@ void fail_each(const std::function<void(const disk&, int)>& change, const std::f
   bool was_reached = true;
   int step = 1;
   for (; was_reached && step < 20'000; ++step) {
-    INFO("allocation " << step);
+    INFO("allocation " << allocation_of(static_cast<std::uint64_t>(step)));
     change(files, step);
     was_reached = reload_short(on.catalog, static_cast<std::uint64_t>(step), extent);
     const int got = run(on, {});
@@ -80,7 +90,7 @@ void fail_each(const std::function<void(const disk&, int)>& change, const std::f
     REQUIRE(run(on, {.seqlen = 64}) == number(step));  // a new problem
   }
   CHECK(!was_reached);
-  CHECK(step > 100);
+  CHECK(allocation_of(static_cast<std::uint64_t>(step)) > 100);
   // Nothing that was read in part is believed.
   const std::string log = files.log();
   for (const char* const wrong : {"is not JSON", "is not a number", "[switchyard.107]", "[switchyard.110]"})
@@ -122,17 +132,17 @@ TEST_CASE("a bad file that is read without memory changes nothing, and a good on
         disk_dispatcher<stamp> on{files, fresh_host()};
         CHECK(run(on, {}) == 1);
         bool was_reached = true;
-        std::uint64_t nth = 1;
-        for (; was_reached && nth < 20'000; ++nth) {
-          INFO("allocation " << nth);
+        std::uint64_t step = 1;
+        for (; was_reached && step < 20'000; ++step) {
+          INFO("allocation " << allocation_of(step));
           files.write(files.table_path("stamp"), bad);
-          was_reached = reload_short(on.catalog, nth, extent);
+          was_reached = reload_short(on.catalog, step, extent);
           REQUIRE(run(on, {}) == 1);
           (void)on.catalog.reload();
           REQUIRE(run(on, {}) == 1);
         }
         CHECK(!was_reached);
-        CHECK(nth > 50);
+        CHECK(allocation_of(step) > 50);
         put_table(files, "two");
         (void)on.catalog.reload();
         CHECK(run(on, {}) == 2);
@@ -147,14 +157,14 @@ TEST_CASE("a blob that comes while there is no memory is noticed by the next rel
   for (const fault::until extent : extents()) {
     DYNAMIC_SECTION(name_of(extent)) {
       bool was_reached = true;
-      std::uint64_t nth = 1;
-      for (; was_reached && nth < 20'000; ++nth) {
-        INFO("allocation " << nth);
+      std::uint64_t step = 1;
+      for (; was_reached && step < 20'000; ++step) {
+        INFO("allocation " << allocation_of(step));
         const disk files{"stamp", {late, stamp_variant("other", 2)}};
         disk_dispatcher<stamp> on{files, fresh_host()};
         REQUIRE(run(on, {}) == 2);
         files.put_blob("stamp", "stamp_other.so", "late.so");
-        was_reached = reload_short(on.catalog, nth, extent);
+        was_reached = reload_short(on.catalog, step, extent);
         const int got = run(on, {});
         if (got != 1001) REQUIRE(got == 2);
         (void)on.catalog.reload();
@@ -164,7 +174,7 @@ TEST_CASE("a blob that comes while there is no memory is noticed by the next rel
         REQUIRE(run(on, {}) == 1001);
       }
       CHECK(!was_reached);
-      CHECK(nth > 20);
+      CHECK(allocation_of(step) > 20);
     }
   }
 }
@@ -180,14 +190,15 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
       bool was_reached = true;
       int step = 1;
       for (; was_reached && step < 20'000; ++step) {
-        INFO("allocation " << step);
+        INFO("allocation " << allocation_of(static_cast<std::uint64_t>(step)));
         const int before = step % 2 == 0 ? 2 : 1;
         const int after = 3 - before;
         put_table(files, after == 1 ? "one" : "two");
         bool is_right = true;
         {
           // Before the watching thread starts: its first look may be over before this thread goes on.
-          const fault no_memory{static_cast<std::uint64_t>(step), fault::threads::others, extent};
+          const fault no_memory{allocation_of(static_cast<std::uint64_t>(step)), fault::threads::others,
+                                extent};
           on.catalog.watch(std::chrono::milliseconds{1});
           int got = before;
           // Each look allocates, so that the number is reached in the end; what is asked is that it is by
@@ -210,7 +221,7 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
         on.catalog.stop_watching();
       }
       CHECK(!was_reached);
-      CHECK(step > 100);
+      CHECK(allocation_of(static_cast<std::uint64_t>(step)) > 100);
     }
   }
 }

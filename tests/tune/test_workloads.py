@@ -82,8 +82,9 @@ def is_large(words):
 
 
 def few(words):
-    """Of each axis one value: what may be left out is there, and of others the last."""
-    return [word.partition(",")[0] if word.endswith("=true,false") else re.sub(r"=.*,", "=", word) for word in words]
+    """Of each axis one value: what may be left out is there, and of others the last. Fewer heads where there are many keys."""
+    out = [word.partition(",")[0] if word.endswith("=true,false") else re.sub(r"=.*,", "=", word) for word in words]
+    return merged([*out, "batch=1", "heads=2", "heads_kv=1"]) if "block_masked=true" in words else out
 
 
 def tune(root, words, folder):
