@@ -7,7 +7,7 @@ import pytest
 import reference
 import switchyard.flash_attn as fa
 import torch
-from switchyard.flash_attn import bert_padding
+from switchyard.flash_attn import bert_padding, flash_attn_interface
 from test_attention import compare
 
 B, H, HK, N, M, D = 2, 4, 2, 11, 17, 24
@@ -382,6 +382,25 @@ def test_padding_and_back():
     assert torch.equal(grad, 2.0 * mask[..., None].expand_as(x))
 
 
+def test_rows_and_what_is_added_later():
+    x, indices = torch.randn(5, 3, requires_grad=True), torch.tensor([4, 0])
+    rows, every = bert_padding.index_first_axis_residual(x, indices)
+    assert torch.equal(rows, x[indices]) and torch.equal(every, x)
+    (grad,) = torch.autograd.grad(rows.sum() + 3 * every.sum(), x)
+    assert torch.equal(grad[:, 0], torch.tensor([4.0, 3.0, 3.0, 3.0, 4.0]))
+
+
+# As flash_attn 2.8.3 has them.
+PADDING = {
+    "index_first_axis": "input indices",
+    "index_first_axis_residual": "input indices",
+    "index_put_first_axis": "values indices first_axis_dim",
+    "unpad_input": "hidden_states attention_mask unused_mask=None",
+    "unpad_input_for_concatenated_sequences": "hidden_states attention_mask_in_length",
+    "pad_input": "hidden_states indices batch seqlen",
+}
+
+
 # As flash_attn 2.8.3 has them.
 SIGNATURES = {
     "flash_attn_func": "q k v dropout_p=0.0 softmax_scale=None causal=False window_size=(-1, -1) softcap=0.0 alibi_slopes=None "
@@ -402,14 +421,22 @@ SIGNATURES = {
 }
 
 
+def signature(function):
+    return " ".join(
+        parameter.name if parameter.default is inspect.Parameter.empty else f"{parameter.name}={parameter.default}"
+        for parameter in inspect.signature(function).parameters.values()
+    )
+
+
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_signatures(name):
-    given = inspect.signature(getattr(fa, name)).parameters.values()
-    said = [
-        parameter.name if parameter.default is inspect.Parameter.empty else f"{parameter.name}={parameter.default}"
-        for parameter in given
-    ]
-    assert " ".join(said) == SIGNATURES[name]
+    assert signature(getattr(fa, name)) == SIGNATURES[name]
+    assert getattr(flash_attn_interface, name) is getattr(fa, name)
+
+
+@pytest.mark.parametrize("name", PADDING)
+def test_signatures_of_padding(name):
+    assert signature(getattr(bert_padding, name)) == PADDING[name]
 
 
 def test_compiles():

@@ -141,19 +141,26 @@ def test_blocks_of_padded_keys(name):
     check([(1, 11, H, D), (1, 30, HK, D), (1, 30, HK, D)], bias, dense)
 
 
-@pytest.mark.parametrize("is_causal", [False, True])
-def test_blocks_of_pages(is_causal):
-    name = "PagedBlockDiagonalCausalWithOffsetPaddedKeysMask" if is_causal else "PagedBlockDiagonalPaddedKeysMask"
+PAGED = {
+    "PaddedKeysMask": ({}, lambda n, m: band(n, m, right=None)),
+    "CausalWithOffsetPaddedKeysMask": ({}, lambda n, m: band(n, m, from_bottom=True)),
+    "CausalLocalPaddedKeysMask": ({"_window_size": 3}, lambda n, m: band(n, m, 2, from_bottom=True)),
+}
+
+
+@pytest.mark.parametrize("name", PAGED)
+def test_blocks_of_pages(name):
+    members, one = PAGED[name]
     table = torch.tensor([[3, 1], [0, 5], [4, 2]], dtype=torch.int32)
     keys = Info(torch.arange(4, dtype=torch.int32) * 16, max(LENGTHS[1]), torch.tensor(LENGTHS[1], dtype=torch.int32), 16)
-    bias = stand_in(name, q_seqinfo=info(LENGTHS[0]), k_seqinfo=keys, block_tables=table, page_size=8)
+    bias = stand_in("PagedBlockDiagonal" + name, q_seqinfo=info(LENGTHS[0]), k_seqinfo=keys, block_tables=table, page_size=8,
+                    **members)  # fmt: skip
     q, k, v = (torch.randn(1, n, h, D) for n, h in ((11, H), (48, HK), (48, HK)))
     out = memory_efficient_attention(q, k, v, bias)
     pages = [tensor.unflatten(1, (6, 8))[0] for tensor in (k, v)]
     rows = [
         torch.cat([paged[row].flatten(0, 1)[:m] for row, m in zip(table, LENGTHS[1], strict=True)])[None] for paged in pages
     ]
-    one = (lambda n, m: band(n, m, from_bottom=True)) if is_causal else (lambda n, m: band(n, m, right=None))
     compare(out, definition(q, *rows, blocks(*LENGTHS, one)))
 
 
@@ -163,6 +170,8 @@ def test_refusals():
         memory_efficient_attention(q, q, q, stand_in("GappyMask"))
     with pytest.raises(RuntimeError, match="BlockDiagonalMask goes with a batch of 1, not of 2"):
         memory_efficient_attention(q, q, q, stand_in("BlockDiagonalMask", q_seqinfo=info([5]), k_seqinfo=info([5])))
+    with pytest.raises(RuntimeError, match="LocalAttentionFromBottomRightMask does not say its window"):
+        memory_efficient_attention(q, q, q, stand_in("LocalAttentionFromBottomRightMask"))
     with pytest.raises(RuntimeError, match="query has 2 dimensions"):
         memory_efficient_attention(q[0, 0], q, q)
 

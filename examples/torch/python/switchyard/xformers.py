@@ -44,6 +44,7 @@ _PADDED = {
 _PAGED = {
     "PagedBlockDiagonalPaddedKeysMask": _NONE,
     "PagedBlockDiagonalCausalWithOffsetPaddedKeysMask": _FROM_BOTTOM,
+    "PagedBlockDiagonalCausalLocalPaddedKeysMask": _FROM_BOTTOM,
 }
 
 
@@ -55,6 +56,8 @@ def _window(bias) -> tuple[int, int]:
     """Keys before and after the diagonal that a query sees. xformers' size of a causal window counts the diagonal."""
     if hasattr(bias, "_window_size"):
         return bias._window_size - 1, -1
+    if "Local" in type(bias).__name__ and not hasattr(bias, "window_left"):
+        _refuse(f"{type(bias).__name__} does not say its window as the tested versions of xformers do")
     return getattr(bias, "window_left", -1), getattr(bias, "window_right", -1)
 
 

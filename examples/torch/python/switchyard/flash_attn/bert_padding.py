@@ -11,6 +11,11 @@ def index_first_axis(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor
     return input[indices]
 
 
+def index_first_axis_residual(input: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows at `indices`, and all rows, as what is added to later."""
+    return index_first_axis(input, indices), input
+
+
 def index_put_first_axis(values: torch.Tensor, indices: torch.Tensor, first_axis_dim: int) -> torch.Tensor:
     """`first_axis_dim` rows of zeros, with values[i] at row indices[i]."""
     out = values.new_zeros((first_axis_dim, *values.shape[1:]))
