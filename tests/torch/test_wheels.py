@@ -117,6 +117,21 @@ def test_what_the_sdist_holds():
         assert path in names
 
 
+@pytest.mark.parametrize("version, found", [("2.9.1+cu128", "torch 2.9"), (None, "no torch")])
+def test_a_build_says_which_torch_it_needs(tmp_path, version, found):
+    python, site = tmp_path / "python", tmp_path / "site"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')  # which sees no installed torch
+    python.chmod(0o755)
+    if version:
+        (site / "torch").mkdir(parents=True)
+        (site / "torch/__init__.py").touch()
+        (site / "torch/version.py").write_text(f"__all__ = ['__version__']\n__version__ = '{version}'\n")
+    command = ["cmake", "-S", TREE / "examples/torch", "-B", tmp_path / "build", f"-DPython_EXECUTABLE={python}"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, check=False)
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0 and f"has {found}. The extension is compiled with the headers of torch 2.10 or newer" in said
+
+
 def test_data_wheels_are_found(tmp_path):
     """A data wheel made of the CPU kernels: its entry point makes another root."""
     sys.path.insert(0, str(TREE / "examples/torch"))
