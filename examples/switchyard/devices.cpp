@@ -47,7 +47,7 @@ void set_attribute(sy::device_properties& device, const std::string& word) {
   device.set(name, value);
 }
 
-/// "3g.40gb": slices of the seven that a whole card has, and their memory.
+/// "3g.40gb", "1g.10gb+me": slices of the seven that a whole card has, their memory, and engines for media.
 struct slice_size {
   std::int64_t slices = 0;
   std::int64_t gigabytes = 0;
@@ -60,8 +60,18 @@ struct slice_size {
   if (first != std::errc{} || !std::string_view{g, end}.starts_with("g.")) return std::nullopt;
   const auto [gb, second] = std::from_chars(g + 2, end, out.gigabytes);
   const bool known = out.slices >= 1 && out.slices <= 7 && out.gigabytes > 0;
-  if (second != std::errc{} || lower(std::string_view{gb, end}) != "gb" || !known) return std::nullopt;
+  if (second != std::errc{} || !known) return std::nullopt;
+  const std::string unit = lower(std::string_view{gb, end});
+  if (unit != "gb" && !unit.starts_with("gb+")) return std::nullopt;
   return out;
+}
+
+/// How many of the eight parts of a card's memory a slice has. One of the slices with one part of the
+/// multiprocessors has two of the memory: 20 GB of 80, 24 of 94, 35 of 141.
+[[nodiscard]] std::int64_t memory_parts_of(const slice_size& slice) {
+  if (slice.slices == 1) return slice.gigabytes < 20 ? 1 : 2;
+  if (slice.slices == 3) return 4;
+  return slice.slices == 7 ? 8 : slice.slices;
 }
 
 /// The multiprocessors of a MIG slice. A card of 132 multiprocessors has seven slices of at least 16; a slice
@@ -86,7 +96,7 @@ struct slice_size {
     if (lower(device.properties.name) != lower(name.substr(0, mig))) continue;
     known_device out = device;
     out.properties.name = name;
-    const std::int64_t memory = slice->slices == 3 ? 4 : slice->slices == 7 ? 8 : slice->slices;  // of eight
+    const std::int64_t memory = memory_parts_of(*slice);
     for (const char* const attribute : {"memory_bandwidth", "memory_bytes", "l2_bytes"})
       out.properties.set(attribute, device.properties.attribute(attribute) / 8 * memory);
     out.properties.set("multiprocessors",

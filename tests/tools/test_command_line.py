@@ -70,6 +70,25 @@ def check_fingerprints(checks, program, folder):
     checks.contains(problem, "did you mean 'rotary'?", "fingerprint: no operator")
 
 
+def check_memory_of_slices(checks, program, folder):
+    """A slice has some of the eight parts of its card's memory: one variant is for those with two."""
+    tree = Tree(folder)
+    tree.table["device"]["memory_bandwidth"] = 8000
+    tree.manifest["variants"][0]["requires"] = ["memory_bandwidth == 2000"]
+    tree.write()
+    for slice_name, parts in (
+        ("1g.18gb", 1),
+        ("1g.18gb+me", 1),
+        ("1g.35gb", 2),
+        ("2g.35gb", 2),
+        ("3g.71gb", 4),
+        ("7g.141gb", 8),
+    ):
+        command = ("explain", "rotary", *SIZES, "seqlen=1024", "--device", f"{DEVICE} MIG {slice_name}", "--json")
+        found = json.loads(run(program, "--root", tree.folder, *command)[1])
+        checks.equal(found["choice"]["variant"], "large" if parts == 2 else "small", f"the memory of {slice_name}")
+
+
 def check_partly_installed(checks, program, folder):
     """A table of which few or none of the variants are installed."""
     tree = Tree(folder)
@@ -268,7 +287,15 @@ def main():
     checks.equal(obstacle, ["requires alignment == 16"], "obstacle")
 
     # A slice of a card is the card with fewer multiprocessors and less bandwidth, under the name that its driver gives it.
-    for slice_name, count in (("1g.18gb", 16), ("2g.35gb", 32), ("3g.71gb", 60), ("4g.71gb", 64), ("7g.141gb", 132)):
+    for slice_name, count in (
+        ("1g.18gb", 16),
+        ("1g.18gb+me", 16),
+        ("1g.35gb", 16),
+        ("2g.35gb", 32),
+        ("3g.71gb", 60),
+        ("4g.71gb", 64),
+        ("7g.141gb", 132),
+    ):
         name = f"{DEVICE} MIG {slice_name}"
         _, found = explain_json("dtype=bf16", "seqlen=64", "--device", name)
         checks.equal((found["device"]["name"], found["device"]["multiprocessors"]), (name, count), "a MIG slice")
@@ -414,6 +441,7 @@ def main():
     _, out, _ = run(program, "--root", bare.folder, *words, SWITCHYARD_FORCE="rotary:large")
     checks.contains(out, "rotary:large decides", "forcing without kernels")
     shutil.rmtree(bare.folder)
+    check_memory_of_slices(checks, program, folder + "-slices")
     check_partly_installed(checks, program, folder + "-partly")
     check_blobs(checks, program, folder + "-blobs")
     check_fingerprints(checks, program, folder + "-fingerprints")
