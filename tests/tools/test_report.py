@@ -122,26 +122,61 @@ def test_costs(program, folder, checks):
     checks.contains(problem, "absent.json: cannot be opened", "report: no table")
 
 
+PAGE = {"light": (0xFF, 0xFF, 0xFF), "dark": (0x15, 0x18, 0x1D)}
+WIDTHS = {"desk": 1200, "phone": 390}
+TABLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tables")
+# How wide the page is, its colours, and how many plots have text that is cut off.
+PROBE = """<script>
+const cut = [...document.querySelectorAll("svg text")].filter(text => {
+  const box = text.getBoundingClientRect(), plot = text.ownerSVGElement.getBoundingClientRect();
+  return box.left < plot.left - 1 || box.right > plot.right + 1;
+});
+const style = getComputedStyle(document.body);
+document.title = [document.documentElement.scrollWidth, style.backgroundColor, style.color, cut.length].join("|");
+</script></body>"""
+
+
+def look(seen, scheme, width, *words):
+    """What a browser of this width prints, on a device that prefers light or dark pages."""
+    preferred = f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"
+    return subprocess.run([*seen, preferred, f"--window-size={width},1400", *words], check=True, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, timeout=120).stdout  # fmt: skip
+
+
+def check_layout(checks, seen, folder, html, name):
+    """No page is wider than its screen, and all text can be read."""
+    probed = folder.name("probed.html")
+    with open(html, encoding="utf-8") as page, open(probed, "w", encoding="utf-8") as file:
+        file.write(page.read().replace("</body>", PROBE))
+    for scheme, background in PAGE.items():
+        for screen, width in WIDTHS.items():
+            dom = look(seen, scheme, width, "--dump-dom", "file://" + os.path.abspath(probed))
+            needed, page, text, cut = re.search("<title>(.*?)</title>", dom)[1].split("|")
+            checks.that(int(needed) <= width, f"{name}, {scheme}, {screen}: the page is {needed} wide")
+            checks.equal(page, f"rgb{background}", f"{name}, {scheme}, {screen}: the page's colour")
+            brightness = [sum(map(int, re.findall(r"\d+", colour))) for colour in (page, text)]
+            checks.that(abs(brightness[0] - brightness[1]) > 400, f"{name}, {scheme}: text in {text} on {page}")
+            checks.equal(cut, "0", f"{name}, {scheme}, {screen}: texts of plots that are cut off")
+
+
 def test_in_browser(program, folder, checks, seen):
     html, picture = folder.name("report.html"), folder.name("report.png")
     status, _, problem = run(program, "report", folder.write("softmax.json", measured()), "-o", html)
     checks.equal((status, problem), (0, ""), "report")
     page = "file://" + os.path.abspath(html)
-    subprocess.run(
-        seen + [f"--screenshot={picture}", "--window-size=1200,1400", page],
-        check=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        timeout=120,
-    )
-    colours = pixels(picture)
-    checks.that(WINNER in colours, "the winner's colour is on the page")
-    checks.that((255, 255, 255) in colours and len(colours) > 20, f"a page with text and plots, {len(colours)} colours")
-    dom = subprocess.run(
-        seen + ["--dump-dom", page], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=120
-    ).stdout
+    for scheme, background in PAGE.items():
+        look(seen, scheme, 1200, f"--screenshot={picture}", page)
+        colours = pixels(picture)
+        checks.that(WINNER in colours, f"the winner's colour is on the {scheme} page")
+        checks.that(background in colours and len(colours) > 20, f"a {scheme} page with text and plots, {len(colours)} colours")
+    dom = look(seen, "light", 1200, "--dump-dom", page)
     checks.equal(len(re.findall(r'<rect[^>]*class="row"', dom)), 11, "cells in the browser's tree")
     checks.that(dom.count("<svg") == 4 and dom.count("<tr>") == 2 + 12, f"{dom.count('<svg')} plots, {dom.count('<tr>')} lines")
+    check_layout(checks, seen, folder, html, "an invented table")
+    for name in ("attention_forward", "attention_decode", "matmul_quantized"):
+        table = os.path.join(TABLES, name, "nvidia-h200.json")
+        checks.equal(run(program, "report", table, "-o", html)[0], 0, f"report of {table}")
+        check_layout(checks, seen, folder, html, f"the shipped table of {name}")
 
 
 def main():

@@ -51,18 +51,18 @@ std::string group_pages::roofline() const {
   const double height = 240;
   const double left = 56;
   const double top = 24;
-  plot::picture out{left + width + 14, top + height + 44, "roofline"};
+  plot::picture out{left + width + 20, top + height + 44, "roofline"};
   const auto at_x = [&](double v) { return left + width * std::log(v / low_x) / std::log(high_x / low_x); };
   const auto at_y = [&](double v) {
     return top + height - height * std::log(v / low_y) / std::log(high_y / low_y);
   };
   out.text(left, 14, "Roofline: TFLOP/s over operations a byte");
   decades(low_x, high_x, [&](double v) {
-    out.line(at_x(v), top, at_x(v), top + height, "#eee");
+    out.grid_line(at_x(v), top, at_x(v), top + height);
     out.text(at_x(v), top + height + 14, format("%.4g", v), "middle");
   });
   decades(low_y, high_y, [&](double v) {
-    out.line(left, at_y(v), left + width, at_y(v), "#eee");
+    out.grid_line(left, at_y(v), left + width, at_y(v));
     out.text(left - 4, at_y(v) + 4, format("%.4g", v), "end");
   });
   if (bandwidth > 0) {
@@ -143,7 +143,7 @@ std::string group_pages::curve(const std::string& title, const std::string& acro
   const auto at_y = [&](double v) { return top + height - height * (v - 1) / (high - 1); };
   for (int i = 0; i <= 4; ++i) {
     const double v = 1 + (high - 1) * i / 4;
-    out.line(left, at_y(v), left + width, at_y(v), "#eee");
+    out.grid_line(left, at_y(v), left + width, at_y(v));
     out.text(left - 4, at_y(v) + 4, format("%.3f", v), "end");
   }
   const auto last = static_cast<double>(values.size() - 1);

@@ -72,7 +72,7 @@ std::string group_pages::heat_maps() const {
     out += heat_map(x, y, sorted[i].first, sorted[i].second, title);
   }
   out +=
-      "</div>\n<p class=\"note\">Fastest variant by size. Pale: no row, predicted from those near; white: "
+      "</div>\n<p class=\"note\">Fastest variant by size. Pale: no row, predicted from those near; blank: "
       "outside the envelope.";
   if (sorted.size() > max_maps) out += format(" %zu more maps are left out.", sorted.size() - max_maps);
   return out + "</p>\n";
@@ -100,7 +100,8 @@ std::string group_pages::heat_map(std::size_t x, std::size_t y, const std::vecto
   const double top = title.empty() ? 8 : 22;
   const double width = cell * static_cast<double>(xs.size());
   const double height = cell * static_cast<double>(ys.size());
-  plot::picture out{std::max(left + width + 10, 180.0), top + height + 56, "heat-map"};
+  const double of_title = left + plot::width_of(title);
+  plot::picture out{std::max({left + width + 10, of_title, 180.0}), top + height + 56, "heat-map"};
   if (!title.empty()) out.text(left, 14, title);
   for (std::size_t i = 0; i < xs.size(); ++i) {
     for (std::size_t j = 0; j < ys.size(); ++j) {

@@ -45,8 +45,13 @@ template <class... Values>
 [[nodiscard]] inline std::string_view colour(std::size_t index) noexcept {
   constexpr std::array<std::string_view, 12> colours{"#0072b2", "#e69f00", "#009e73", "#cc79a7",
                                                      "#56b4e9", "#d55e00", "#b2a900", "#7b5ea7",
-                                                     "#8c564b", "#1b7837", "#bb4444", "#444444"};
+                                                     "#8c564b", "#1b7837", "#bb4444", "#6b6b6b"};
   return index < colours.size() ? colours[index] : std::string_view{"#aaaaaa"};
+}
+
+/// Room for a text of the pictures' font; the widths of its characters differ.
+[[nodiscard]] inline double width_of(const std::string& text) {
+  return 7.0 * static_cast<double>(text.size());
 }
 
 /// An SVG picture that grows to what is drawn.
@@ -67,6 +72,10 @@ class picture {
   void line(double x1, double y1, double x2, double y2, std::string_view stroke, bool dashed = false) {
     body_ += format(R"(<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke=")", x1, y1, x2, y2) +
              std::string{stroke} + (dashed ? R"(" stroke-dasharray="4 3"/>)" : R"("/>)");
+  }
+  /// A line behind what is plotted; the page's style has its colour.
+  void grid_line(double x1, double y1, double x2, double y2) {
+    body_ += format(R"(<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>)", x1, y1, x2, y2);
   }
   /// `anchor`: start, middle or end.
   void text(double x, double y, const std::string& content, std::string_view anchor = "start",

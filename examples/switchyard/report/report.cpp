@@ -41,13 +41,20 @@ struct report_arguments {
   std::string output;
 };
 
+// Plots and tables that are wider than a phone scroll by themselves, so that their text stays readable.
 constexpr const char* style = R"(
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1em; color: #222; }
-h1 { font-size: 1.5em; } h2 { border-top: 2px solid #222; padding-top: .6em; margin-top: 2em; } h3 { margin-bottom: .2em; }
-svg { background: #fff; vertical-align: top; margin: 4px; } svg text { font: 11px system-ui, sans-serif; fill: #333; }
-table { border-collapse: collapse; font-size: 12px; } th, td { padding: 2px 8px; text-align: right; border-bottom: 1px solid #eee; }
-td.id { text-align: left; font-family: ui-monospace, monospace; } .note { color: #666; font-size: 12px; }
-.legend span { white-space: nowrap; margin-right: 1em; font: 11px ui-monospace, monospace; }
+:root { color-scheme: light dark; --page: #fff; --text: #222; --quiet: #666; --rule: #eee; }
+@media (prefers-color-scheme: dark) { :root { --page: #15181d; --text: #dcdcdc; --quiet: #9a9a9a; --rule: #333; } }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1180px; padding: 0 1em; overflow-wrap: anywhere;
+  background: var(--page); color: var(--text); }
+h1 { font-size: 1.5em; } h2 { border-top: 2px solid var(--text); padding-top: .6em; margin-top: 2em; } h3 { margin-bottom: .2em; }
+svg { vertical-align: top; margin: 4px; } svg text { font: 11px system-ui, sans-serif; fill: var(--text); }
+svg line.grid { stroke: var(--rule); }
+table { border-collapse: collapse; font-size: 12px; overflow-wrap: normal; }
+th, td { padding: 2px 8px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--rule); }
+td.id { text-align: left; font-family: ui-monospace, monospace; } .note { color: var(--quiet); font-size: 12px; }
+table, .maps, .pair { display: block; overflow-x: auto; }
+.legend span { display: inline-block; margin-right: 1em; font: 11px ui-monospace, monospace; }
 .legend i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
 )";
 
@@ -125,6 +132,7 @@ void run(const report_arguments& arguments, const session& session) {
   }
   const std::string html =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
       "<title>Switchyard tuning tables</title><style>" +
       std::string{style} + "</style></head><body>\n<h1>Switchyard tuning tables</h1>\n" +
       write_overview(tables, sums) + body + "</body></html>\n";
