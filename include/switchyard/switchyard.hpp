@@ -5,6 +5,7 @@
 
 #include <switchyard/base/cpp20.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/check_indices.hpp>
 #include <switchyard/device.hpp>
 #include <switchyard/dispatcher.hpp>
 #include <switchyard/live.hpp>

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <switchyard/check_indices.hpp>
 #include <switchyard/devices/host/driver.hpp>
 #include <switchyard/operators/attention_backward.hpp>
 #include <switchyard/operators/attention_decode.hpp>
@@ -115,6 +116,10 @@ struct opened {
   std::string say(const typename Operator::arguments& call, sy::error_code code) {
     return sy::test::refusal_by<sy::call_error>(code, [&] { on({}, call); });
   }
+  /// The same of a call that is only checked.
+  std::string check(const typename Operator::arguments& call, sy::error_code code) {
+    return sy::test::refusal_by<sy::call_error>(code, [&] { sy::check_indices(on, {}, call); });
+  }
 
   static sy::catalog_options options(const disk& files, bool is_checked) {
     sy::catalog_options out = files.options();
@@ -146,11 +151,17 @@ struct served {
       CHECK_THAT(unchecked.say(remote, {}), no_text());
       CHECK(driver->copies == 0);
       CHECK(driver->launches == launches + 1);
-      CHECK_THAT(checked.say(remote, sy::error_code::check_failed), has_text("[switchyard.307] " + said));
-      CHECK(driver->copies > 0);
-      CHECK(driver->is_waited_for);
-      CHECK(driver->launches == launches + 1);
+      for (const bool of_one_call : {false, true}) {
+        driver->copies = 0;
+        const std::string refusal = of_one_call ? unchecked.check(remote, sy::error_code::check_failed)
+                                                : checked.say(remote, sy::error_code::check_failed);
+        CHECK_THAT(refusal, has_text("[switchyard.307] " + said));
+        CHECK(driver->copies > 0);
+        CHECK(driver->is_waited_for);
+        CHECK(driver->launches == launches + 1);
+      }
       CHECK_THAT(checked_host.say(call, on_host), has_text(said));
+      CHECK_THAT(host.check(call, on_host), has_text(said));
       const std::string on_its_own = host.say(call, on_host);
       if (has_indices) {
         CHECK_THAT(on_its_own, no_text());
@@ -164,8 +175,11 @@ struct served {
       const int launches = driver->launches;
       CHECK_THAT(checked.say(on_device<Operator>(call), {}), no_text());
       CHECK(driver->launches == launches + 1);
+      CHECK_THAT(unchecked.check(on_device<Operator>(call), {}), no_text());
+      CHECK(driver->launches == launches + 1);
       CHECK_THAT(checked_host.say(call, {}), no_text());
       CHECK_THAT(host.say(call, {}), no_text());
+      CHECK_THAT(host.check(call, {}), no_text());
     }
   }
 

@@ -41,6 +41,7 @@ namespace switchyard {
 inline namespace v0 {
 
 namespace detail {
+class call_checker;
 class live_comparer;
 }  // namespace detail
 
@@ -149,6 +150,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   }
 
  private:
+  friend class detail::call_checker;
   friend class detail::live_comparer;
 
   static constexpr int max_rounds = 4;
