@@ -71,6 +71,30 @@ def test_on_the_cpu(name):
         assert str(refused.value).startswith("[switchyard.301] ") and said in str(refused.value)
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"] if GPU else ["cpu"])
+@pytest.mark.parametrize("name", NAMES)
+def test_one_call(name, device):
+    call, said = cases(device)[name]
+    with pytest.raises(RuntimeError) as refused:
+        sy.check(call)
+    number = 307 if device == "cuda" else 301
+    assert str(refused.value).startswith(f"[switchyard.{number}] ") and said in str(refused.value)
+
+
+def test_a_checked_call_does_not_run():
+    q, kv = torch.randn(3, 4, 64).bfloat16(), torch.randn(3, 2, 64).bfloat16()
+    cache, table, positions = torch.zeros(2, 16, 2, 64).bfloat16(), torch.full((8, 32), 0.5), torch.arange(3)
+    given = (q, kv, kv, cache, cache.clone(), table, table, positions)
+    before = [tensor.clone() for tensor in given]
+    slots = torch.tensor([1, 5, 9])
+    assert sy.check(sy.rotary_cache, *given, slots) is None
+    assert all(map(torch.equal, given, before))
+    with pytest.raises(RuntimeError, match=r"slots\[1\] is 32"):
+        sy.check(sy.rotary_cache, *given, torch.tensor([1, 32, 9]))
+    sy.rotary_cache(*given, slots)
+    assert not torch.equal(q, before[0]) and not torch.equal(cache, before[3])
+
+
 def in_checked_mode(text):
     """A process of its own: the variable is read when the first op runs."""
     program = "import sys; sys.path.insert(0, sys.argv[1])\n" + text

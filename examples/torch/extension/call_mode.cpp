@@ -49,7 +49,7 @@ void keep_explanation(const switchyard::explanation& why) {
 
 extern "C" {
 
-/// Sets what the calling thread's calls do: 0 launch, 1 explain, 2 prepare.
+/// Sets what the calling thread's calls do: 0 launch, 1 explain, 2 prepare, 3 check.
 __attribute__((visibility("default"))) void switchyard_torch_set_call_mode(int value) {
   switchyard_torch::current_call_mode() = static_cast<switchyard_torch::call_mode>(value);
   switchyard_torch::explanations.clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a thread's calls do: launch, as a rule; else explain the choice, or load what a launch will need.
+// What a thread's calls do: launch, as a rule; else explain the choice, load what a launch will need, or read
+// the numbers in tensors of indices.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace switchyard_torch {
 
-enum class call_mode : int { launch = 0, explain = 1, prepare = 2 };
+enum class call_mode : int { launch = 0, explain = 1, prepare = 2, check = 3 };
 
 /// The calling thread's call mode.
 [[nodiscard]] call_mode& current_call_mode() noexcept;

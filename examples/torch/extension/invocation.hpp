@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include <switchyard/check_indices.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/tensor.hpp>
 
@@ -66,8 +67,8 @@ class invocation {
     return empty(std::span{sizes.begin(), sizes.size()}, dtype);
   }
 
-  /// Launches, explains or prepares, as the thread's call mode is. Loads what it needs, also inside a capture
-  /// where the device can.
+  /// Launches, explains, prepares or checks, as the thread's call mode is. Loads what it needs, also inside a
+  /// capture where the device can.
   template <class Operator>
   void run(const typename Operator::arguments& call) const {
     auto& to = dispatchers<Operator>::at(where_);
@@ -101,6 +102,7 @@ class invocation {
   template <class Dispatcher>
   void run_otherwise(Dispatcher& to, const typename Dispatcher::arguments& call) const {
     if (current_call_mode() == call_mode::prepare) return to.prepare(where_.stream, call);
+    if (current_call_mode() == call_mode::check) return check_indices(to, where_.stream, call);
     keep_explanation(to.explain(where_.stream, call));
   }
 

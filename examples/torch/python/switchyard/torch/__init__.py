@@ -9,7 +9,7 @@ what excludes them; nothing falls back to another implementation.
 from . import _fake  # noqa: F401 (registers fake kernels)
 from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
 from ._block_mask import BlockMaskLists, prepare_block_mask
-from ._explain import explain, generation, prepare, reload
+from ._explain import check, explain, generation, prepare, reload
 from ._rotary import rotary, rotary_cache
 from ._rows import gated_activation, layer_norm, rms_norm, softmax
 
@@ -19,6 +19,7 @@ __all__ = [
     "attention_decode",
     "attention_dropout_mask",
     "attention_varlen",
+    "check",
     "explain",
     "gated_activation",
     "generation",

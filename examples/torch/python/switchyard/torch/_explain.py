@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Which kernel serves a call, and why; loading it ahead of the call."""
+"""Which kernel serves a call, and why; loading it ahead of the call; whether a call is legal."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ._library import library
 
-_LAUNCH, _EXPLAIN, _PREPARE = range(3)
+_LAUNCH, _EXPLAIN, _PREPARE, _CHECK = range(4)
 
 
 @contextmanager
@@ -43,6 +43,16 @@ def prepare(op: Callable, *args, **kwargs) -> None:
     A call that has run once needs no preparation. Raises what the call would raise.
     """
     with _call_mode(_PREPARE):
+        op(*args, **kwargs)
+
+
+def check(op: Callable, *args, **kwargs) -> None:
+    """Checks `op(*args, **kwargs)` without running it, as SWITCHYARD_CHECK=1 checks every call.
+
+    Reads lengths, page numbers, positions, slots and ids from the device, and waits for them. Raises RuntimeError with what is
+    wrong: `[switchyard.307]` where a number is illegal on a GPU, `[switchyard.301]` on the CPU.
+    """
+    with _call_mode(_CHECK):
         op(*args, **kwargs)
 
 
