@@ -52,7 +52,9 @@ class bench {
   /// Runs a variant and returns what is wrong with the first wrong run; empty when all are right. A single
   /// run, on results full of NaN, tells whether a variant can be right. Several runs after timing find races
   /// and kernels that keep state, which are right at first: results hold NaN, numbers and an earlier result
-  /// in turn, and the workload's variations are run too. They end early after `judging_seconds`.
+  /// in turn, and the workload's variations are run too. They end early after `judging_seconds`. Throws
+  /// call_error no_variant where the problem is too large for the reference, and the variant does not serve
+  /// the smaller one that is checked in its place: nothing is known of its results then.
   [[nodiscard]] virtual std::string check(const std::string& variant, std::size_t runs) = 0;
 
   /// The largest error of a value in the last check(), as a share of what is allowed there.

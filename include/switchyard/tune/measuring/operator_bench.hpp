@@ -113,9 +113,10 @@ class operator_bench final : public bench {
     if (!judge_) return "no problem is set up";
     auto& call = reduced_ ? *reduced_ : calls_[0];
     if (reduced_ && !serves(variant, call.arguments)) {
-      return "cannot be checked: the problem is too large for the reference, and the variant does not serve "
-             "the smaller one, " +
-             format_problem(described(), problem_of_call(call.arguments));
+      throw call_error{error_code::no_variant,
+                       "cannot be checked: the problem is too large for the reference, and the variant does "
+                       "not serve the smaller one, " +
+                           format_problem(described(), problem_of_call(call.arguments))};
     }
     dispatcher<Operator>& run = forced(variant).run;
     stated_ = run.explain(call.arguments);
