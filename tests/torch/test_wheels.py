@@ -113,7 +113,7 @@ def test_what_the_sdist_holds():
     assert sdist.stat().st_size <= MAX_BYTES
     names = {name.split("/", 1)[1] for name in tarfile.open(sdist).getnames() if "/" in name}
     for path in ("pyproject.toml", "build_backend.py", "CMakeLists.txt", "LICENSE", "source/CMakeLists.txt",
-                 "source/include/switchyard/version.hpp", "source/examples/switchyard/main.cpp", "extension/library.cpp"):  # fmt: skip
+                 "source/include/switchyard/version.hpp", "source/examples/switchyard/main.cpp", "extension/register.hpp"):  # fmt: skip
         assert path in names
 
 

@@ -65,7 +65,10 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(op_options<op>& gi
   return {grad_q, grad_k, grad_v, grad_bias};
 }
 
-SWITCHYARD_TORCH_KERNEL(attention_backward, &op_kernel<op, &attention_backward>::run)
+SWITCHYARD_TORCH_OP(attention_backward,
+                    "Tensor grad_out, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse",
+                    "Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_bias",
+                    op_kernel<op, &attention_backward>)
 
 }  // namespace
 

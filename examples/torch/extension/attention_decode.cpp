@@ -64,8 +64,10 @@ std::tuple<Tensor> attention_decode_into(op_options<op>& given, const Tensor& q,
   return {lse};
 }
 
-SWITCHYARD_TORCH_KERNEL(attention_decode, &op_kernel<op, &attention_decode>::run)
-SWITCHYARD_TORCH_KERNEL(attention_decode_into, &op_kernel<op, &attention_decode_into>::run)
+SWITCHYARD_TORCH_OP(attention_decode, "Tensor q, Tensor k, Tensor v", "Tensor out, Tensor lse",
+                    op_kernel<op, &attention_decode>)
+SWITCHYARD_TORCH_OP(attention_decode_into, "Tensor q, Tensor k, Tensor v, Tensor(a!) out", "Tensor lse",
+                    op_kernel<op, &attention_decode_into>)
 
 }  // namespace
 

@@ -22,7 +22,10 @@ Tensor attention_dropout_mask(const Tensor& state, std::int64_t batch, std::int6
   return mask;
 }
 
-SWITCHYARD_TORCH_OP(attention_dropout_mask, attention_dropout_mask)
+SWITCHYARD_TORCH_SCHEMA(
+    "attention_dropout_mask(Tensor state, SymInt batch, SymInt heads, SymInt seqlen_q, SymInt seqlen_k, "
+    "float dropout_p) -> Tensor")
+SWITCHYARD_TORCH_KERNEL(attention_dropout_mask, TORCH_BOX(&attention_dropout_mask))
 
 }  // namespace
 

@@ -85,8 +85,10 @@ std::tuple<Tensor> attention_forward_into(op_options<op>& given, const Tensor& q
   return {lse};
 }
 
-SWITCHYARD_TORCH_KERNEL(attention_forward, &op_kernel<op, &attention_forward>::run)
-SWITCHYARD_TORCH_KERNEL(attention_forward_into, &op_kernel<op, &attention_forward_into>::run)
+SWITCHYARD_TORCH_OP(attention_forward, "Tensor q, Tensor k, Tensor v", "Tensor out, Tensor lse",
+                    op_kernel<op, &attention_forward>)
+SWITCHYARD_TORCH_OP(attention_forward_into, "Tensor q, Tensor k, Tensor v, Tensor(a!) out", "Tensor lse",
+                    op_kernel<op, &attention_forward_into>)
 
 }  // namespace
 

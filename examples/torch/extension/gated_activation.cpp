@@ -62,9 +62,11 @@ std::tuple<Tensor, Tensor> gated_activation_backward(op_options<ops::gated_activ
   return {grad_gate, grad_up};
 }
 
-SWITCHYARD_TORCH_KERNEL(gated_activation, &op_kernel<ops::gated_activation, &gated_activation>::run)
-SWITCHYARD_TORCH_KERNEL(gated_activation_backward,
-                        &op_kernel<ops::gated_activation_backward, &gated_activation_backward>::run)
+SWITCHYARD_TORCH_OP(gated_activation, "Tensor gate, Tensor? up=None", "Tensor out",
+                    op_kernel<ops::gated_activation, &gated_activation>)
+SWITCHYARD_TORCH_OP(gated_activation_backward, "Tensor grad_out, Tensor gate, Tensor? up=None",
+                    "Tensor grad_gate, Tensor grad_up",
+                    op_kernel<ops::gated_activation_backward, &gated_activation_backward>)
 
 }  // namespace
 

@@ -98,10 +98,15 @@ auto norm_backward(op_options<Operator>& given, const Tensor& grad_out, const Te
 template <class Operator, class... Statistic>
 using backward_kernel = op_kernel<Operator, &norm_backward<Operator, Statistic...>>;
 
-SWITCHYARD_TORCH_KERNEL(rms_norm, &op_kernel<ops::rms_norm, &norm<ops::rms_norm>>::run)
-SWITCHYARD_TORCH_KERNEL(layer_norm, &op_kernel<ops::layer_norm, &norm<ops::layer_norm>>::run)
-SWITCHYARD_TORCH_KERNEL(rms_norm_backward, &backward_kernel<ops::rms_norm_backward, Tensor>::run)
-SWITCHYARD_TORCH_KERNEL(layer_norm_backward, &backward_kernel<ops::layer_norm_backward, Tensor, Tensor>::run)
+SWITCHYARD_TORCH_OP(rms_norm, "Tensor x", "Tensor out, Tensor residual_out, Tensor rstd",
+                    op_kernel<ops::rms_norm, &norm<ops::rms_norm>>)
+SWITCHYARD_TORCH_OP(layer_norm, "Tensor x", "Tensor out, Tensor residual_out, Tensor mean, Tensor rstd",
+                    op_kernel<ops::layer_norm, &norm<ops::layer_norm>>)
+SWITCHYARD_TORCH_OP(rms_norm_backward, "Tensor grad_out, Tensor h, Tensor rstd",
+                    "Tensor grad_x, Tensor grad_weight", backward_kernel<ops::rms_norm_backward, Tensor>)
+SWITCHYARD_TORCH_OP(layer_norm_backward, "Tensor grad_out, Tensor h, Tensor mean, Tensor rstd",
+                    "Tensor grad_x, Tensor grad_weight, Tensor grad_bias",
+                    backward_kernel<ops::layer_norm_backward, Tensor, Tensor>)
 
 }  // namespace
 

@@ -10,7 +10,8 @@
 // What a header lists behind its results comes last, in the order there: so an option that is added at the
 // end of the list leaves the others in their places.
 //
-// An operator that takes a block mask without its transposed lists has these last, for its gradient alone.
+// An operator that takes a block mask without its transposed lists has them behind it, for its gradient
+// alone.
 //
 // An operator of pages also has `Tensor? block_table`. Seed and offset of dropout come from `dropout_state`.
 #pragma once
@@ -95,11 +96,12 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     visit_in_order([&out]<class Option, std::size_t>() {
       if constexpr (std::is_same_v<Option, pages>) {
         out += ", Tensor? block_table=None";
+      } else if constexpr (std::is_same_v<Option, transposed_lists>) {
+        for (const std::string_view name : for_gradient) out += ", Tensor? " + std::string{name} + "=None";
       } else {
         out += ", " + parameter<Option>();
       }
     });
-    for (const std::string_view name : for_gradient) out += ", Tensor? " + std::string{name} + "=None";
     return out;
   }
 
@@ -109,6 +111,8 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     visit_in_order([&]<class Option, std::size_t Index>() {
       if constexpr (std::is_same_v<Option, pages>) {
         block_table = to<optional_tensor>(*stack++);
+      } else if constexpr (std::is_same_v<Option, transposed_lists>) {
+        for (std::size_t n = 0; n < for_gradient.size(); ++n) (void)to<optional_tensor>(*stack++);
       } else {
         using value = typename Option::value_type;
         constexpr bool is_result = std::is_same_v<value, switchyard::tensor>;
@@ -133,10 +137,12 @@ class op_options<Operator, switchyard::option_list<Options...>> {
         }
       }
     });
-    for (std::size_t n = 0; n < for_gradient.size(); ++n) (void)to<optional_tensor>(*stack++);
   }
 
-  [[nodiscard]] static constexpr std::size_t count() { return in_order.count + for_gradient.size(); }
+  /// Arguments of the op.
+  [[nodiscard]] static constexpr std::size_t count() {
+    return for_gradient.empty() ? in_order.count : in_order.count - 1 + for_gradient.size();
+  }
 
   /// A tensor that was given.
   template <auto Member>
@@ -207,7 +213,8 @@ class op_options<Operator, switchyard::option_list<Options...>> {
   static constexpr std::array<std::string_view, size> names{
       switchyard::detail::member_name<Options::member>()...};
   struct pages {};
-  /// Tensors that the call does not read.
+  struct transposed_lists {};
+  /// Tensors that the call does not read: a block mask's transposed lists.
   static constexpr auto for_gradient = [] {
     constexpr bool is_masked = requires(options_type of) {
       of.kv_num_blocks;
@@ -223,9 +230,10 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     }
   }();
 
-  /// Indices of the options in the order of the schema; `size` stands for the pages.
+  /// Indices of the options in the order of the schema; `size` stands for the pages, `size + 1` for
+  /// transposed lists.
   struct sequence {
-    std::array<std::size_t, size + 1> order{};
+    std::array<std::size_t, size + 2> order{};
     std::size_t count = 0;
   };
   static constexpr sequence in_order = [] {
@@ -243,16 +251,18 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     }
     for (std::size_t i = first; i < size; ++i) {
       if (roles[i] != option_role::none) out.order[out.count++] = i;
+      if (!for_gradient.empty() && names[i] == "mask_bits") out.order[out.count++] = size + 1;
     }
     return out;
   }();
 
-  /// visit.operator()<Option, Index>() for each, pages with the index `size`.
+  /// visit.operator()<Option, Index>() for each.
   template <class Visitor>
   static void visit_in_order(const Visitor& visit) {
     [&]<std::size_t... At>(std::index_sequence<At...>) {
-      (visit.template operator()<std::tuple_element_t<in_order.order[At], std::tuple<Options..., pages>>,
-                                 in_order.order[At]>(),
+      (visit.template
+       operator()<std::tuple_element_t<in_order.order[At], std::tuple<Options..., pages, transposed_lists>>,
+                  in_order.order[At]>(),
        ...);
     }
     (std::make_index_sequence<in_order.count>{});
@@ -306,6 +316,11 @@ struct op_kernel;
 template <class Operator, class... Operands, class... Results,
           std::tuple<Results...> (*Function)(op_options<Operator>&, const Operands&...)>
 struct op_kernel<Operator, Function> {
+  /// `operands` and `results` are those of Function.
+  [[nodiscard]] static std::string schema(const char* name, const char* operands, const char* results) {
+    return std::string{name} + "(" + operands + op_options<Operator>::schema() + ") -> (" + results + ")";
+  }
+
   /// As the dispatcher calls it.
   static void run(StableIValue* stack, std::uint64_t arguments, std::uint64_t results) {
     using namespace torch::stable::detail;

@@ -44,7 +44,7 @@ std::tuple<Tensor, Tensor> rotary(op_options<op>& given, const Tensor& q, const 
   return {q_out, k_out};
 }
 
-SWITCHYARD_TORCH_KERNEL(rotary, &op_kernel<op, &rotary>::run)
+SWITCHYARD_TORCH_OP(rotary, "Tensor q, Tensor? k=None", "Tensor q_out, Tensor k_out", op_kernel<op, &rotary>)
 
 }  // namespace
 

@@ -40,7 +40,10 @@ std::tuple<> rotary_cache(op_options<op>& given, const Tensor& q, const Tensor& 
   return {};
 }
 
-SWITCHYARD_TORCH_KERNEL(rotary_cache, &op_kernel<op, &rotary_cache>::run)
+SWITCHYARD_TORCH_OP(rotary_cache,
+                    "Tensor(a!) q, Tensor k, Tensor v, Tensor(b!) k_cache, Tensor(c!) v_cache, "
+                    "Tensor cos, Tensor sin, Tensor positions, Tensor slots",
+                    "", op_kernel<op, &rotary_cache>)
 
 }  // namespace
 

@@ -38,8 +38,9 @@ std::tuple<Tensor> softmax_backward(op_options<ops::softmax_backward>& given, co
   return {grad_x};
 }
 
-SWITCHYARD_TORCH_KERNEL(softmax, &op_kernel<ops::softmax, &softmax>::run)
-SWITCHYARD_TORCH_KERNEL(softmax_backward, &op_kernel<ops::softmax_backward, &softmax_backward>::run)
+SWITCHYARD_TORCH_OP(softmax, "Tensor x", "Tensor out", op_kernel<ops::softmax, &softmax>)
+SWITCHYARD_TORCH_OP(softmax_backward, "Tensor grad_out, Tensor out", "Tensor grad_x",
+                    op_kernel<ops::softmax_backward, &softmax_backward>)
 
 }  // namespace
 

@@ -8,20 +8,6 @@ import torch
 from ._library import ops
 
 
-def _register(name: str):
-    """Registers a function that is given all arguments of the op by name: an option that it does not look at needs no change here."""
-    defaults = {argument.name: argument.default_value for argument in getattr(ops, name)._schema.arguments}
-
-    def register(function):
-        def fake(*args, **kwargs):
-            return function(SimpleNamespace(**{**defaults, **dict(zip(defaults, args)), **kwargs}))
-
-        torch.library.register_fake(f"switchyard::{name}", fake)
-        return function
-
-    return register
-
-
 def _order(x: torch.Tensor) -> list[int]:
     """All dimensions but the last in the order of their strides, outermost first, as the kernels walk rows."""
     return sorted(range(x.dim() - 1), key=lambda d: -x.stride(d))
@@ -68,54 +54,6 @@ def _lse(q: torch.Tensor, packed: bool) -> torch.Tensor:
     return q.new_empty(shape, dtype=torch.float32)
 
 
-@_register("attention_forward")
-def _(of):
-    packed = of.cu_seqlens_q is not None
-    return _heads(of.q, of.v.shape[-1], packed), _lse(of.q, packed) if of.with_lse else None
-
-
-@_register("attention_forward_into")
-def _(of):
-    return _lse(of.q, of.cu_seqlens_q is not None) if of.with_lse else None
-
-
-@_register("attention_backward")
-def _(of):
-    packed_k = of.cu_seqlens_k is not None
-    return (
-        _heads(of.q, of.q.shape[-1], of.cu_seqlens_q is not None),
-        _heads(of.k, of.k.shape[-1], packed_k),
-        _heads(of.v, of.v.shape[-1], packed_k),
-        of.bias.new_empty(of.bias.shape) if of.with_grad_bias else None,
-    )
-
-
-@_register("attention_decode")
-def _(of):
-    return _heads(of.q, of.v.shape[-1], False), _lse(of.q, False) if of.with_lse else None
-
-
-@_register("attention_decode_into")
-def _(of):
-    return _lse(of.q, False) if of.with_lse else None
-
-
-@_register("attention_dropout_mask")
-def _(of):
-    return of.state.new_empty((of.batch, of.heads, of.seqlen_q, of.seqlen_k), dtype=torch.float32)
-
-
-@_register("rotary")
-def _(of):
-    packed = of.cu_seqlens is not None
-    return _heads(of.q, of.q.shape[-1], packed), None if of.k is None else _heads(of.k, of.k.shape[-1], packed)
-
-
-@_register("rotary_cache")
-def _(of):
-    return None
-
-
 def _norm(of, statistics: int):
     results = [_per_row(of.x) if of.with_statistics else None for _ in range(statistics)]
     return _rows(of.x), None if of.residual is None else _rows(of.x), *results
@@ -126,41 +64,53 @@ def _norm_backward(of, *wanted: bool):
     return _rows(of.h), *(like.new_empty((of.h.shape[-1],)) if is_wanted else None for is_wanted in wanted)
 
 
-@_register("rms_norm")
-def _(of):
-    return _norm(of, 1)
+def _packed_q(of) -> bool:
+    return of.cu_seqlens_q is not None
 
 
-@_register("rms_norm_backward")
-def _(of):
-    return _norm_backward(of, of.with_grad_weight)
+def _packed_k(of) -> bool:
+    return of.cu_seqlens_k is not None
 
 
-@_register("layer_norm")
-def _(of):
-    return _norm(of, 2)
+# The results of each op, from its arguments by name: an option that decides no result needs no change here.
+_RESULTS = {
+    "attention_forward": lambda of: (
+        _heads(of.q, of.v.shape[-1], _packed_q(of)),
+        _lse(of.q, _packed_q(of)) if of.with_lse else None,
+    ),
+    "attention_forward_into": lambda of: _lse(of.q, _packed_q(of)) if of.with_lse else None,
+    "attention_backward": lambda of: (
+        _heads(of.q, of.q.shape[-1], _packed_q(of)),
+        _heads(of.k, of.k.shape[-1], _packed_k(of)),
+        _heads(of.v, of.v.shape[-1], _packed_k(of)),
+        of.bias.new_empty(of.bias.shape) if of.with_grad_bias else None,
+    ),
+    "attention_decode": lambda of: (_heads(of.q, of.v.shape[-1], False), _lse(of.q, False) if of.with_lse else None),
+    "attention_decode_into": lambda of: _lse(of.q, False) if of.with_lse else None,
+    "attention_dropout_mask": lambda of: of.state.new_empty(
+        (of.batch, of.heads, of.seqlen_q, of.seqlen_k), dtype=torch.float32
+    ),
+    "rotary": lambda of: tuple(None if x is None else _heads(x, x.shape[-1], of.cu_seqlens is not None) for x in (of.q, of.k)),
+    "rotary_cache": lambda of: None,
+    "rms_norm": lambda of: _norm(of, 1),
+    "rms_norm_backward": lambda of: _norm_backward(of, of.with_grad_weight),
+    "layer_norm": lambda of: _norm(of, 2),
+    "layer_norm_backward": lambda of: _norm_backward(of, of.with_grad_weight, of.with_grad_bias),
+    "gated_activation": lambda of: _rows(of.gate, of.gate.shape[-1] // 2 if of.up is None else None),
+    "gated_activation_backward": lambda of: (_rows(of.gate), None if of.up is None else _rows(of.gate)),
+    "softmax": lambda of: _rows(of.x),
+    "softmax_backward": lambda of: _rows(of.out),
+}
 
 
-@_register("layer_norm_backward")
-def _(of):
-    return _norm_backward(of, of.with_grad_weight, of.with_grad_bias)
+def _register(name: str, results) -> None:
+    defaults = {argument.name: argument.default_value for argument in getattr(ops, name)._schema.arguments}
+
+    def fake(*args, **kwargs):
+        return results(SimpleNamespace(**{**defaults, **dict(zip(defaults, args)), **kwargs}))
+
+    torch.library.register_fake(f"switchyard::{name}", fake)
 
 
-@_register("gated_activation")
-def _(of):
-    return _rows(of.gate, of.gate.shape[-1] // 2 if of.up is None else None)
-
-
-@_register("gated_activation_backward")
-def _(of):
-    return _rows(of.gate), None if of.up is None else _rows(of.gate)
-
-
-@_register("softmax")
-def _(of):
-    return _rows(of.x)
-
-
-@_register("softmax_backward")
-def _(of):
-    return _rows(of.out)
+for _name, _results in _RESULTS.items():
+    _register(_name, _results)

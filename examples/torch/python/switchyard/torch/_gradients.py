@@ -132,7 +132,9 @@ attention_forward = Formula("attention_forward", 6, _keep_attention, _attention_
 
 
 def _keep_rotary(ctx, inputs, output):
-    _, _, cos, sin, positions, offsets, cu_seqlens, *ctx.values = inputs
+    _, _, cos, sin, positions, offsets, cu_seqlens, *values = inputs
+    values[6] = not values[6]  # inverse
+    ctx.values = values
     ctx.save_for_backward(cos, sin, positions, offsets, cu_seqlens)
     ctx.set_materialize_grads(False)
     return ()
@@ -146,10 +148,9 @@ def _rotary_backward(ctx, wants, grad_q, grad_k=None):
     if wants[2] or wants[3]:
         raise RuntimeError("switchyard::rotary has no gradient for cos and sin")
     cos, sin, positions, offsets, cu_seqlens = ctx.saved_tensors
-    *values, inverse = ctx.values
 
     def turn(q, k):
-        return _turn(q, k, cos, sin, positions, offsets, cu_seqlens, *values, not inverse)
+        return _turn(q, k, cos, sin, positions, offsets, cu_seqlens, *ctx.values)
 
     if grad_q is not None:
         turned_q, turned_k = turn(grad_q, grad_k)
@@ -174,7 +175,7 @@ def _norm(name: str, weights: int) -> Formula:
     run = run_backward(f"{name}_backward")
 
     def keep(ctx, inputs, output):
-        residual, ctx.weight_offset = inputs[1 + weights], inputs[-2]
+        residual, _, ctx.weight_offset, *_ = inputs[1 + weights :]
         _, residual_out, *statistics = output
         ctx.has_residual = residual is not None
         ctx.save_for_backward(residual_out if ctx.has_residual else inputs[0], inputs[1], *statistics)
@@ -201,7 +202,7 @@ layer_norm = _norm("layer_norm", 2)
 
 
 def _keep_gated(ctx, inputs, output):
-    gate, up, ctx.function = inputs
+    gate, up, ctx.function, *_ = inputs
     ctx.save_for_backward(gate, up)
     return ()
 

@@ -32,5 +32,5 @@ library.switchyard_torch_explanations.restype = ctypes.c_char_p
 library.switchyard_torch_generation.restype = ctypes.c_ulonglong
 library.switchyard_torch_reload.restype = ctypes.c_int
 
-for _each in roots():
-    library.switchyard_torch_add_root(_each.encode())
+for _root in roots():
+    library.switchyard_torch_add_root(_root.encode())
