@@ -21,12 +21,13 @@ namespace switchyard::c_api {
 /// The arguments of one call.
 class named_arguments {
  public:
-  static constexpr std::size_t most = 64;
+  static constexpr std::size_t max_arguments = 64;
 
   named_arguments(std::string_view op, const switchyard_argument* first, std::size_t count)
       : op_{op}, all_{first, count} {
-    if (count > most)
-      fail(std::string{op} + ": a call has at most 64 arguments, not " + std::to_string(count));
+    if (count > max_arguments)
+      fail(std::string{op} + ": a call has at most " + std::to_string(max_arguments) + " arguments, not " +
+           std::to_string(count));
     if (count > 0 && first == nullptr) fail(std::string{op} + ": arguments is null");
     for (const switchyard_argument& argument : all_) {
       if (argument.size < sizeof(switchyard_argument)) fail_size(op, "switchyard_argument", argument.size);

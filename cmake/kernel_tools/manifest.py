@@ -148,7 +148,7 @@ def share_launches(variants):
         shared[name] = json.loads(text)
         for variant, launch in users:
             own = {key: launch[key] for key in OWN_FIELDS if key in launch}
-            variant["launches"] = [{"like": name, **own} if each is launch else each for each in variant["launches"]]
+            variant["launches"] = [{"like": name, **own} if one is launch else one for one in variant["launches"]]
     return shared
 
 

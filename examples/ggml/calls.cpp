@@ -21,7 +21,7 @@ bool calls::make(const typename Operator::arguments& call) {
   }
   // Of the backend's own memory: what a captured call is given stays its own.
   const std::size_t bytes = served.workspace_bytes(stream_, call);
-  void* const memory = bytes > 0 ? passing_->take(bytes) : nullptr;
+  void* const memory = bytes > 0 ? scratch_->take(bytes) : nullptr;
   served.run(stream_, call, {memory, bytes});
   return true;
 }

@@ -39,10 +39,10 @@ class calls {
       : with_{with},
         stream_{on},
         lasting_{&memory.lasting},
-        passing_{&memory.passing},
+        scratch_{&memory.scratch},
         rounding_{&memory.rounding} {}
 
-  [[nodiscard]] bool is_asking() const noexcept { return passing_ == nullptr; }
+  [[nodiscard]] bool is_asking() const noexcept { return scratch_ == nullptr; }
 
   /// Whether the device is the CPU, where a node's calls have ended when the next one is made.
   [[nodiscard]] bool is_host() const noexcept;
@@ -63,7 +63,7 @@ class calls {
   }
 
   /// Memory until the next node.
-  [[nodiscard]] void* scratch(std::int64_t bytes) { return take(passing_, bytes); }
+  [[nodiscard]] void* scratch(std::int64_t bytes) { return take(scratch_, bytes); }
   /// Memory until the end of the graph.
   [[nodiscard]] void* kept(std::int64_t bytes) { return take(lasting_, bytes); }
   [[nodiscard]] rope_tables& tables() noexcept { return tables_; }
@@ -82,7 +82,7 @@ class calls {
   }
   void forget_rounded() noexcept { rounded_of_ = nullptr; }
 
-  void end_node() noexcept { passing_->reset(); }
+  void end_node() noexcept { scratch_->reset(); }
 
  private:
   static constexpr std::uintptr_t unknown_address = std::uintptr_t{1} << 20U;
@@ -95,7 +95,7 @@ class calls {
   operators& with_;
   switchyard::stream stream_{};
   arena* lasting_ = nullptr;
-  arena* passing_ = nullptr;
+  arena* scratch_ = nullptr;
   arena* rounding_ = nullptr;
   rope_tables tables_;
   const ggml_tensor* rounded_of_ = nullptr;

@@ -111,7 +111,7 @@ ggml_status compute_graph(ggml_cgraph* graph, operators& with, const graph_place
   ggml_status status = GGML_STATUS_SUCCESS;
   static_cast<void>(on.replays.run(graph, generation, [&](bool is_recorded) {
     on.memory.lasting.reset();
-    on.memory.passing.reset();
+    on.memory.scratch.reset();
     calls made{with, on.on, on.memory};
     const node_failure failure = make_nodes(made, graph, on.joins);
     if (failure.node == nullptr) return graph_replays::outcome::done;

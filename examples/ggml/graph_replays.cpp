@@ -39,7 +39,7 @@ std::list<graph_replays::known>::iterator graph_replays::find(const ggml_cgraph*
                          [&facts](const known& graph) { return graph.facts == facts; });
     if (found == known_.end()) {
       known_.push_front({of->uid, std::move(facts), generation});
-      if (known_.size() > most) {
+      if (known_.size() > max_graphs) {
         destroy(known_.back());
         known_.pop_back();
       }

@@ -23,7 +23,7 @@ namespace switchyard_ggml {
 class graph_replays {
  public:
   /// The most graphs that are kept.
-  static constexpr std::size_t most = 16;
+  static constexpr std::size_t max_graphs = 16;
 
   /// What became of the work.
   enum class outcome {

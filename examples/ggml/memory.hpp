@@ -49,9 +49,9 @@ class arena {
 /// that is computed again gets the same addresses.
 struct graph_memory {
   explicit graph_memory(const std::shared_ptr<switchyard::device_driver>& driver)
-      : lasting{driver}, passing{driver}, rounding{driver} {}
+      : lasting{driver}, scratch{driver}, rounding{driver} {}
   arena lasting;   ///< what later nodes of the graph read
-  arena passing;   ///< of one node
+  arena scratch;   ///< of one node
   arena rounding;  ///< activations in another type, until others are
 };
 

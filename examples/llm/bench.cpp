@@ -169,7 +169,7 @@ void run_bench(const switchyard::catalog& catalog, loaded_model& model, const be
   report to{points.json};
   if (model.model().api() != nullptr) {
     const std::string& why = model.model().why_no_cublaslt();
-    std::printf("products of many rows: %s\n",
+    std::printf("linear layers of many rows: %s\n",
                 why.empty() ? "cuBLASLt" : ("matmul_quantized (cuBLASLt: " + why + ")").c_str());
   }
   bench_first(model, points, to);

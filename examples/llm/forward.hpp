@@ -35,13 +35,13 @@ namespace llm {
 struct precision {
   switchyard::dtype hidden = switchyard::dtype::f32;     ///< between layers and inside the feed-forward block
   switchyard::dtype attention = switchyard::dtype::f16;  ///< queries, keys, values and what attention gives
-  bool int8_activations = false;                         ///< whether products may round activations to 8 bits
+  bool int8_activations = false;  ///< whether linear layers may round activations to 8 bits
 };
 
 /// What a GPU may use besides Switchyard's kernels.
 struct gpu_features {
   bool graphs = true;    ///< decode steps are captured and replayed
-  bool cublaslt = true;  ///< products of many rows, where the library is there
+  bool cublaslt = true;  ///< for linear layers of many rows, where the library is there
 };
 
 class forward {

@@ -48,7 +48,7 @@ struct settings {
   llm::bench_options points;
 };
 
-/// The GPU where there is one with kernels for the model's products, else the CPU.
+/// The GPU where there is one with kernels for the model's linear layers, else the CPU.
 [[nodiscard]] sy::device find_device(sy::catalog& catalog) {
   sy::device found = sy::device::current();
   try {
@@ -263,13 +263,13 @@ int main(int count, char** words) {
                  "Most prompts that are answered at a time; default: all, up to 16")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 24));
   app.add_flag("--int8", with.load.int8_activations,
-               "Let products with quantised weights round activations to 8 bits: faster, less exact");
+               "Let linear layers with quantised weights round activations to 8 bits: faster, less exact");
   app.add_flag_callback(
       "--no-graphs", [&with] { with.load.gpu.graphs = false; },
       "Launch the kernels of every step one by one");
   app.add_flag_callback(
       "--no-cublaslt", [&with] { with.load.gpu.cublaslt = false; },
-      "Run all products with Switchyard's kernels");
+      "Run all linear layers with Switchyard's kernels");
   app.add_flag("-q,--quiet", with.quiet, "Print the text only");
   CLI11_PARSE(app, count, words);
   try {

@@ -17,7 +17,7 @@ void step_graphs::run(const shape& of, switchyard::stream on, const std::functio
     if (found != known_.end()) known_.erase(found);
     work();
     known_.push_front({of, generation, {}});
-    if (known_.size() > most) known_.pop_back();
+    if (known_.size() > max_graphs) known_.pop_back();
     return;
   }
   known_.splice(known_.begin(), known_, found);

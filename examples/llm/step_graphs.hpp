@@ -24,7 +24,7 @@ namespace llm {
 class step_graphs {
  public:
   /// The most graphs that are kept. A conversation of 128 Ki tokens has 40.
-  static constexpr std::size_t most = 64;
+  static constexpr std::size_t max_graphs = 64;
 
   /// The values that the arguments of a step's calls depend on.
   struct shape {

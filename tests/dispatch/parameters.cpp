@@ -130,7 +130,7 @@ TEST_CASE("elements of an array are parameters, in place and in expressions") {
   CHECK_THAT(problem.what(), has_text("'w[3]' is neither an argument") && has_text("did you mean 'w[0]'"));
 }
 
-TEST_CASE("launches with the same late values get them, whether or not one before them is started") {
+TEST_CASE("launches with the same per-call values get them, whether or not one before them is started") {
   const disk files;
   json variant = axpy_variant("b64", 64);
   json launch = variant["launches"][0];

@@ -38,11 +38,11 @@ struct routed_row {
 /// Rows by expert, and the groups of them, by one block. Counting sort: the place of a row among those of its
 /// expert may differ from run to run, which changes no result.
 template <int Rows, int Threads>
-__device__ __forceinline__ void group_rows(const expert_call& of, i64 most_groups) {
-  constexpr int most_experts = 1024;
-  __shared__ i32 counts[most_experts];
-  __shared__ i32 firsts[most_experts];        // of an expert's rows
-  __shared__ i32 group_firsts[most_experts];  // of its groups
+__device__ __forceinline__ void group_rows(const expert_call& of, i64 max_groups) {
+  constexpr int max_experts = 1024;
+  __shared__ i32 counts[max_experts];
+  __shared__ i32 firsts[max_experts];        // of an expert's rows
+  __shared__ i32 group_firsts[max_experts];  // of its groups
   begin_kernel();
   const auto experts = static_cast<int>(of.experts);
   const i64 rows = of.tokens * of.slots;
@@ -76,7 +76,7 @@ __device__ __forceinline__ void group_rows(const expert_call& of, i64 most_group
     }
   }
   const int used = group_firsts[experts - 1] + (counts[experts - 1] + Rows - 1) / Rows;
-  for (i64 g = used + thread_index(); g < most_groups; g += Threads) of.groups[3 * g + 2] = 0;
+  for (i64 g = used + thread_index(); g < max_groups; g += Threads) of.groups[3 * g + 2] = 0;
   block_barrier();
   for (i64 row = thread_index(); row < rows; row += Threads) {
     const routed_row routed{of, row};

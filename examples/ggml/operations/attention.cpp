@@ -74,7 +74,7 @@ namespace {
 }
 
 /// Tokens of a sequence up to which few_queries serves.
-constexpr std::int64_t most_few_queries = 32;
+constexpr std::int64_t max_few_queries = 32;
 
 /// The call of few queries; none where the node has other types. Keys and values may have been unpacked.
 [[nodiscard]] std::optional<few_queries::arguments> few_queries_call(const calls& with,
@@ -84,8 +84,7 @@ constexpr std::int64_t most_few_queries = 32;
   const ggml_tensor* const q = node->src[0];
   const ggml_tensor* const mask = node->src[3];
   const ggml_tensor* const sinks = node->src[4];
-  if (with.is_host() || q->ne[1] > most_few_queries || q->type != GGML_TYPE_F32 ||
-      node->type != GGML_TYPE_F32)
+  if (with.is_host() || q->ne[1] > max_few_queries || q->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32)
     return std::nullopt;
   if (keys.extent[0] != values.extent[0] || keys.extent[2] != values.extent[2] ||
       keys.extent[3] != q->ne[3] || values.extent[3] != q->ne[3] || !ggml_is_contiguous(node))
@@ -191,7 +190,7 @@ bool make_attention(calls& with, const ggml_tensor* node) {
 }
 
 bool make_rounded_attention(calls& with, const ggml_tensor* node, const ggml_tensor* reader, sy::dtype type) {
-  return node->src[0]->ne[1] <= most_few_queries && attend(with, node, {reader, type});
+  return node->src[0]->ne[1] <= max_few_queries && attend(with, node, {reader, type});
 }
 
 }  // namespace switchyard_ggml

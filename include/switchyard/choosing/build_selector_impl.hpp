@@ -52,9 +52,9 @@ SWITCHYARD_FUNCTION std::shared_ptr<const selector> selector_builder::build() {
     if (entry.overlay) ++out_->overlay_count;
   }
   add_denials_and_pins(ids, ranked);
-  group_indexer binder{*out_, ids, ranked, warned_};
-  out_->groups = binder.bind();
-  out_->silent = binder.take_silent();
+  group_indexer indexer{*out_, ids, ranked, warned_};
+  out_->groups = indexer.index();
+  out_->silent = indexer.take_silent();
   ids.count_unknown();
   add_force(ids);
   return out_;

@@ -26,7 +26,7 @@ inline namespace v0 {
 
 namespace detail {
 
-/// Binds the groups of all ranked tables, once. Rows and entries that cannot be used become warnings.
+/// Indexes the groups of all ranked tables, once. Rows and entries that cannot be used become warnings.
 class group_indexer {
  public:
   group_indexer(const candidate_set& set, candidate_ids& ids, std::span<const ranked_table> ranked,
@@ -36,9 +36,9 @@ class group_indexer {
   // Rows of all tables of this device form one group if type and axes are the same. An overlay thus adds rows
   // without repeating the table under it, and its rows replace those of the same sizes. Times of other
   // devices are not comparable with these or with each other, so their tables are asked one after the other.
-  [[nodiscard]] std::vector<indexed_group> bind();
+  [[nodiscard]] std::vector<indexed_group> index();
 
-  /// Groups without a variant that is installed for the device; after bind.
+  /// Groups without a variant that is installed for the device; after index().
   [[nodiscard]] std::vector<silent_group> take_silent() { return std::move(silent_); }
 
  private:

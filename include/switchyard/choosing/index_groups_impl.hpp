@@ -36,7 +36,7 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::bind() {
+SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::index() {
   std::unordered_map<std::string, std::uint32_t> here;  // groups of this device, by type and axes
   for (std::uint32_t t = 0; t < ranked_.size(); ++t) {
     const ranked_table& ranked = ranked_[t];

@@ -33,19 +33,19 @@ std::unique_ptr<launch_layout> layout_of(std::size_t count, bool mixed) {
   return made;
 }
 
-std::uintptr_t address_of(std::size_t i, bool mixed, std::uintptr_t image_at) {
-  return mixed && i % 7 == 1 ? image_at + 16 * i : arguments + 24 * i + 8;
+std::uintptr_t address_of(std::size_t i, bool mixed, std::uintptr_t block_at) {
+  return mixed && i % 7 == 1 ? block_at + 16 * i : arguments + 24 * i + 8;
 }
 
 /// What `bind` writes for each parameter. Nothing may be written behind the last group of four.
 template <class Binder>
-void check(const launch_layout& layout, bool mixed, std::uintptr_t image_at, const Binder& bind) {
+void check(const launch_layout& layout, bool mixed, std::uintptr_t block_at, const Binder& bind) {
   const std::size_t count = layout.parameter_count;
-  INFO(count << " parameters" << (mixed ? ", some in the parameter_block" : ""));
+  INFO(count << " parameters" << (mixed ? ", some in the parameter block" : ""));
   std::vector<void*> to(layout.offsets.size() + 8, nullptr);
   bind(to.data());
   for (std::size_t i = 0; i < count; ++i)
-    REQUIRE(reinterpret_cast<std::uintptr_t>(to[i]) == address_of(i, mixed, image_at));
+    REQUIRE(reinterpret_cast<std::uintptr_t>(to[i]) == address_of(i, mixed, block_at));
   for (std::size_t i = layout.offsets.size(); i < to.size(); ++i) REQUIRE(to[i] == nullptr);
 }
 

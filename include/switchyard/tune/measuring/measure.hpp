@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Times a call by itself through the same launch path that engines use, and binds an operator to one variant.
+// Times one call, through the launch path that engines use, and serves an operator by one variant alone.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct timing_options {
   double give_up_factor = 4;    ///< a call this much slower than the best so far is timed with one sample
 };
 
-/// Binds an operator to one variant, by its id. The files outlive it.
+/// Serves an operator by the one variant that has this id. The files outlive it.
 class forced_source final : public state_source {
  public:
   forced_source(const catalog::contents& files, std::string variant, std::shared_ptr<module_store> modules)
