@@ -191,6 +191,22 @@ void check_names_differ() {
   }
 }
 
+/// Whether fields lie behind one another with no more than alignment between them, to the end of the
+/// arguments: a member that is not listed leaves a gap.
+bool has_no_gaps(const operator_description& op) {
+  std::vector<field_description> fields{op.fields.begin(), op.fields.end()};
+  std::sort(fields.begin(), fields.end(), [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  std::size_t end = 0;
+  std::size_t most_aligned = 1;
+  for (const field_description& field : fields) {
+    const std::size_t size = size_of(field.kind);
+    most_aligned = std::max(most_aligned, size);
+    if (field.offset != (end + size - 1) / size * size) return false;
+    end = field.offset + size;
+  }
+  return op.argument_bytes == (end + most_aligned - 1) / most_aligned * most_aligned;
+}
+
 /// Says what an operator has against a legal call after a change.
 template <class Operator>
 auto refusal_of(const typename Operator::arguments& legal) {
@@ -235,6 +251,16 @@ bool begins_with_f32() {
 
 TEST_CASE("no two fields or axes of the shipped operators share a name") {
   operators::built_in::for_each([]<class Operator>() { check_names_differ<Operator>(); });
+}
+
+TEST_CASE("the fields of the shipped operators are all of their arguments") {
+  operators::built_in::for_each([]<class Operator>() {
+    INFO(Operator::name);
+    CHECK(has_no_gaps(describe<Operator>()));
+  });
+  operator_description without_one = describe<operators::softmax>();
+  without_one.fields = without_one.fields.subspan(1);
+  CHECK_FALSE(has_no_gaps(without_one));
 }
 
 TEST_CASE("element types are f32 where a call does not say") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Searches by a condition, for code that runs seldom. libstdc++'s unroll their loops by four and compile the
-// condition seven times: each use takes 0.4 KB more, and three times as long to compile.
+// Searches by a condition, for code that runs seldom. The algorithms of libstdc++ unroll their loops by four
+// and compile the condition seven times: each use takes 0.4 KB more, and three times as long to compile.
 #pragma once
 
 namespace switchyard {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The launches of a plan that was found or made: parameters are bound, parameter blocks made or looked up,
-// and the driver called.
+// Launches a plan: binds its parameters, makes or looks up parameter blocks, and calls the driver.
 //
 // Any thread may call, holding a guard of the reclaimer.
 #pragma once

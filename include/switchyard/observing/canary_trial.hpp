@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// For each operator, how much slower the choices of new tables are than those of the others, by comparisons
-// at the problems that the new tables decide.
+// How much slower new tables choose than the others, for each operator: found by comparing both choices at
+// problems that the new tables decide.
 #pragma once
 
 #include <cstdint>

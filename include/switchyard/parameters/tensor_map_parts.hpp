@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The parts of a tensor map's recipe, and where their values lie in a request: known with the problem, or
-// with the call.
+// The parts of a tensor map's recipe, and where their values lie in a request. The problem decides some of
+// them, and the call the others.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The most workspace that calls in ranges of axes may take, whichever tables decide: over all variants of the
-// manifests, not those alone that the present tables choose.
+// Bounds the workspace of all calls whose axes lie in given ranges. The bound covers every variant of the
+// manifests, so it holds whichever tables decide, now or later.
 #pragma once
 
 #include <cstddef>

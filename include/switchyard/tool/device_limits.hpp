@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an architecture's name alone says of the limits of a launch. Sources: NVIDIA, "CUDA C++ Programming
-// Guide", compute capabilities; AMD, ISA documents of each gfx target.
+// The limits of a launch that follow from an architecture's name alone. Sources: NVIDIA, "CUDA C++
+// Programming Guide", compute capabilities; AMD, ISA documents of each gfx target.
 #pragma once
 
 #include <array>

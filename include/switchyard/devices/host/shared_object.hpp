@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Checks those parts of a shared object that the system's loader trusts, without loading it. The loader
-// follows a table that points outside the file, and the process crashes.
+// Checks those parts of a shared object that the system's loader trusts, without loading it: a table that
+// points outside the file would crash the process inside the loader.
 //
 // Sources: System V ABI, chapters 4 and 5 (program headers, dynamic section, hash table); the layout of
 // DT_GNU_HASH as in GNU binutils.
