@@ -57,15 +57,22 @@ def deterministic(wanted: bool):
         _wanted.deterministic = before
 
 
+def _place(name: str, argument: str) -> int:
+    """Where an argument of an op stands."""
+    return [known.name for known in getattr(ops, name)._schema.arguments].index(argument)
+
+
 # attention_forward
 
-_ATTENTION = [argument.name for argument in ops.attention_forward._schema.arguments]
-_WITH_LSE, _BLOCK_MASK = map(_ATTENTION.index, ("with_lse", "kv_num_blocks"))  # whose other tensors follow it
+_with_lse = _place("attention_forward", "with_lse")
+_lists = slice(_place("attention_forward", "kv_num_blocks"), _place("attention_forward", "full_q_indices") + 1)
 
 
 def _keep_attention(ctx, inputs, output):
-    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values = inputs[:_WITH_LSE]
-    block_mask = inputs[_BLOCK_MASK:] if len(inputs) > _BLOCK_MASK and inputs[_BLOCK_MASK] is not None else ()
+    q, k, v, bias, alibi, sinks, cu_q, cu_k, used_q, used_k, pages, state, *ctx.values = inputs[:_with_lse]
+    block_mask = inputs[_lists]
+    if block_mask and block_mask[0] is None:
+        block_mask = ()
     out, lse = output
     ctx.deterministic = not torch.compiler.is_compiling() and _wanted.deterministic
     ctx.is_plain = bias is alibi is sinks is cu_q is cu_k is used_q is used_k is pages is state is None
@@ -131,10 +138,12 @@ attention_forward = Formula("attention_forward", 6, _keep_attention, _attention_
 # rotary
 
 
+_inverse = _place("rotary", "inverse")
+
+
 def _keep_rotary(ctx, inputs, output):
-    _, _, cos, sin, positions, offsets, cu_seqlens, *values = inputs
-    values[6] = not values[6]  # inverse
-    ctx.values = values
+    _, _, cos, sin, positions, offsets, cu_seqlens, *_ = inputs
+    ctx.values = (*inputs[7:_inverse], not inputs[_inverse], *inputs[_inverse + 1 :])
     ctx.save_for_backward(cos, sin, positions, offsets, cu_seqlens)
     ctx.set_materialize_grads(False)
     return ()
@@ -173,9 +182,10 @@ def _require_statistics(name: str, statistics: torch.Tensor | None) -> None:
 def _norm(name: str, weights: int) -> Formula:
     """rms_norm, which has one weight and rstd, or layer_norm, which has a bias and a mean besides."""
     run = run_backward(f"{name}_backward")
+    at_residual, at_offset = _place(name, "residual"), _place(name, "weight_offset")
 
     def keep(ctx, inputs, output):
-        residual, _, ctx.weight_offset, *_ = inputs[1 + weights :]
+        residual, ctx.weight_offset = inputs[at_residual], inputs[at_offset]
         _, residual_out, *statistics = output
         ctx.has_residual = residual is not None
         ctx.save_for_backward(residual_out if ctx.has_residual else inputs[0], inputs[1], *statistics)
