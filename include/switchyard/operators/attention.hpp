@@ -268,6 +268,26 @@ template <class Arguments>
   return {};
 }
 
+/// What is wrong with the types of queries, keys and values, which may be e4m3, and with their scales; empty
+/// when nothing is.
+template <class Arguments>
+[[nodiscard]] std::string check_narrow_types(const Arguments& a) {
+  const bool is_narrow = a.kv_dtype == dtype::f8_e4m3;
+  if (is_narrow && a.dtype == dtype::f32) return "kv_dtype f8_e4m3 goes with the dtypes f16 and bf16";
+  if (!is_narrow && a.type_of_kv() != a.dtype) return "kv_dtype must be dtype or f8_e4m3";
+  const bool is_narrow_q = a.q_dtype == dtype::f8_e4m3;
+  if (!is_narrow_q && a.type_of_q() != a.dtype) return "q_dtype must be dtype or f8_e4m3";
+  if (is_narrow_q && !is_narrow) return "q_dtype f8_e4m3 goes with the kv_dtype f8_e4m3";
+  if (!is_narrow_q && a.q_scale != nullptr) {
+    return "q_scale is for queries in f8_e4m3, not in " + std::string{name_of(a.dtype)} +
+           ": fold it into scale";
+  }
+  if (!is_narrow && any_given(a.k_scale, a.v_scale))
+    return "k_scale and v_scale are for keys and values in f8_e4m3, not in " + std::string{name_of(a.dtype)} +
+           ": fold them into scale and into what reads out";
+  return check_scale_strides(a);
+}
+
 /// What is wrong with the addresses and the alignment of a forward call, whose queries are of `type_q` and
 /// whose keys and values of `type_kv`; empty when nothing is. Null `bias`: none.
 template <class Arguments>

@@ -6,8 +6,8 @@
 //
 //   kv_num_blocks       i32 [B, H, Q]       how many key blocks a query block sees a part of
 //   kv_indices          i32 [B, H, Q, K]    which, in the first places of a row; the rest is not read
-//   kv_bits             i32 [B, H, Q, K]    for each of kv_indices, the entry of mask_bits that tells the
-//   part full_kv_num_blocks  i32 [B, H, Q]       how many key blocks a query block sees all of; null: none
+//   kv_bits             i32 [B, H, Q, K]    for each of kv_indices, the entry of mask_bits with the part
+//   full_kv_num_blocks  i32 [B, H, Q]       how many key blocks a query block sees all of; null: none
 //   full_kv_indices     i32 [B, H, Q, K]    which
 //   mask_bits           32-bit words [mask_tiles, block_q, block_k / 32]
 //

@@ -253,7 +253,7 @@ struct attention_forward {
   template <class = void>
   [[nodiscard]] static std::string check(const arguments& a) {
     if (std::string wrong = check_attention<attention_forward>(a); !wrong.empty()) return wrong;
-    if (std::string wrong = check_scales(a); !wrong.empty()) return wrong;
+    if (std::string wrong = check_narrow_types(a); !wrong.empty()) return wrong;
     if (a.block_table != nullptr && a.cu_seqlens_k != nullptr)
       return "block_table and cu_seqlens_k exclude each other";
     if (std::string wrong = check_attention_pages(a); !wrong.empty()) return wrong;
@@ -368,25 +368,6 @@ struct attention_forward {
   }
 
  private:
-  /// What is wrong with the type of keys and values, and with their scales.
-  template <class = void>
-  [[nodiscard]] static std::string check_scales(const arguments& a) {
-    const bool is_narrow = a.kv_dtype == dtype::f8_e4m3;
-    if (is_narrow && a.dtype == dtype::f32) return "kv_dtype f8_e4m3 goes with the dtypes f16 and bf16";
-    if (!is_narrow && a.type_of_kv() != a.dtype) return "kv_dtype must be dtype or f8_e4m3";
-    const bool is_narrow_q = a.q_dtype == dtype::f8_e4m3;
-    if (!is_narrow_q && a.type_of_q() != a.dtype) return "q_dtype must be dtype or f8_e4m3";
-    if (is_narrow_q && !is_narrow) return "q_dtype f8_e4m3 goes with the kv_dtype f8_e4m3";
-    if (!is_narrow_q && a.q_scale != nullptr) {
-      return "q_scale is for queries in f8_e4m3, not in " + std::string{name_of(a.dtype)} +
-             ": fold it into scale";
-    }
-    if (!is_narrow && any_given(a.k_scale, a.v_scale))
-      return "k_scale and v_scale are for keys and values in f8_e4m3, not in " +
-             std::string{name_of(a.dtype)} + ": fold them into scale and into what reads out";
-    return check_scale_strides(a);
-  }
-
   using seqused_k_view = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
 
   /// The tensors of the queries, those of the keys, and those of the scores.
