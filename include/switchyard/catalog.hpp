@@ -159,10 +159,10 @@ class catalog final : public state_source {
     return fingerprint({&one, 1}, device);
   }
 
-  /// The same of the choices that calls and prepare() came to: a part for each problem of which a dispatcher
-  /// keeps a plan, in the problems' order. Its text can follow that of fingerprint(), as one text: hosts then
-  /// compare the choices of the problems that both have met. The hash is the same where both met the same
-  /// ones.
+  /// Like fingerprint(), but of the choices that calls and prepare() made: a part for each problem of which a
+  /// dispatcher keeps a plan, in the problems' order. Its text may be appended to that of fingerprint():
+  /// hosts then compare the choices of the problems that both have met. The hashes of two hosts compare only
+  /// if both met the same problems.
   ///     std::puts(to_string(files.fingerprint_of_choices()).c_str());
   [[nodiscard]] switchyard::fingerprint fingerprint_of_choices();
 

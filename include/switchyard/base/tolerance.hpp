@@ -20,8 +20,8 @@ inline namespace v0 {
   return type == dtype::f16 ? 0x1p-24 : 0;
 }
 
-/// What f32 arithmetic over `count` terms of this magnitude may be wrong by, summed in a tree: 16 f32 units
-/// for each level.
+/// The error that f32 arithmetic may have over `count` terms of this magnitude, summed in a tree: 16 f32
+/// units for each level.
 [[nodiscard]] inline double arithmetic_error(std::int64_t count, double magnitude) {
   return 16 * 0x1p-24 * (1 + std::log2(static_cast<double>(count) + 1)) * magnitude;
 }

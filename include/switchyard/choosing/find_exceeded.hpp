@@ -12,8 +12,8 @@ namespace switchyard {
 inline namespace v0 {
 namespace detail {
 
-/// What is said of a variant that states too large an error or not the class that is asked for; empty: it
-/// does neither.
+/// The message for a variant that states too large an error, or not the class that is asked for; empty if
+/// neither is so.
 [[nodiscard]] std::string find_exceeded(const choice_limits& limits, const variant& of);
 
 }  // namespace detail

@@ -88,13 +88,13 @@ class group_query {
   template <class Visitor>
   static constexpr bool is_no_visit = std::is_same_v<Visitor, no_visit>;
 
-  /// How many times of a row are read, and how many of those that may serve are counted.
+  /// At most so many times of a row are read, and so many of those that may serve are counted.
   static constexpr std::size_t scanned_times = 64;
   static constexpr std::size_t counted_times = 6;
   static constexpr std::size_t max_tallies = 64;
 
-  /// How much slower than the slowest counted one a variant is taken to be that a row does not have; a binary
-  /// logarithm.
+  /// A variant that a row does not list is taken to be slower than the row's slowest counted one by this
+  /// much; a binary logarithm.
   static constexpr float unseen_margin = 0.1F;
 
   /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.

@@ -25,7 +25,7 @@ struct type_signature {
 
 class type_signatures {
  public:
-  /// Of an operator with so many axes of its own.
+  /// For an operator that has this many axes of its own.
   explicit type_signatures(std::size_t own_axes = max_axes) : own_axes_{own_axes} {}
 
   /// Makes a type's values known.

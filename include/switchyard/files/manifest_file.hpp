@@ -30,7 +30,7 @@ class manifest_file {
   [[nodiscard]] const std::string& path() const noexcept { return head_.path; }
   [[nodiscard]] const switchyard::target& target() const noexcept { return head_.target; }
   [[nodiscard]] bool is_read() const noexcept { return file_.has_value(); }
-  /// Of a file that is read.
+  /// Only if is_read().
   [[nodiscard]] const outlined_file& outline() const noexcept { return *file_; }
 
   /// The manifest with these of its variants; shared with earlier readers of the same ones. Variants that

@@ -69,7 +69,7 @@ class json_scanner {
 
   static void add_utf8(std::string& out, std::uint32_t code);
 
-  /// Of the member that is being read.
+  /// The JSON pointer to the member that is being read.
   [[nodiscard]] std::string pointer() const;
 
   json_scan out_;

@@ -29,7 +29,7 @@ class table_file {
   /// The table without its rows.
   [[nodiscard]] const table& head() const noexcept { return head_; }
   [[nodiscard]] bool is_read() const noexcept { return file_.has_value(); }
-  /// Of a file that is read.
+  /// Only if is_read().
   [[nodiscard]] const outlined_file& outline() const noexcept { return *file_; }
 
   /// The table with these of its groups; shared with earlier readers of the same ones. Groups and rows that

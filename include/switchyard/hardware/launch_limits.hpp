@@ -38,7 +38,7 @@ inline constexpr dim3 max_cuda_grid{0x7fffffff, 0xffff, 0xffff};
 
 namespace detail {
 
-/// What is said of more scratch memory than the host backend gives.
+/// The message for more scratch memory than the host backend gives.
 [[nodiscard]] std::string explain_scratch(std::uint32_t bytes);
 
 /// Counts the blocks of a grid. False where there are more than the host backend can count out.

@@ -68,7 +68,7 @@ void for_each_row(const result_tensor& of, const Visitor& visit) {
   }
 }
 
-/// Of two results, for their tolerance.
+/// The magnitudes of two results, from which their tolerance follows.
 struct magnitudes {
   double square_sum = 0;
   double count = 0;

@@ -253,7 +253,7 @@ class device_dispatcher final : public state_user, private plan_launcher {
   [[gnu::cold]] void launch_counted(operator_state& now, plan& found, const void* arguments,
                                     stream launch_stream, const workspace& given);
 
-  /// As if it were not.
+  /// Launches such a call as if it were not counted.
   void run_counted(operator_state& now, plan& found, const void* arguments, stream launch_stream,
                    const workspace& given);
 

@@ -66,7 +66,7 @@ class live_comparer {
     std::vector<std::uint32_t> others;  ///< all variants but this one
   };
 
-  /// What is done under the dispatcher's guard.
+  /// The part of compare() that holds the dispatcher's guard.
   void compare_guarded(operator_state& now, live_comparison& out);
 
   /// Why nothing is compared; empty: it can be.
@@ -92,7 +92,7 @@ class live_comparer {
   void time_in_turns(operator_state& now, const contender& winner, const contender& rival, const copies& a,
                      const copies& b, live_comparison& out);
 
-  /// What two sets of results differ in.
+  /// How two sets of results differ; empty if they agree.
   [[nodiscard]] std::string difference(const std::vector<std::vector<std::byte>>& one,
                                        const std::vector<std::vector<std::byte>>& other) const;
 

@@ -106,10 +106,10 @@ class live_records final : public live_observer {
 
   static constexpr std::size_t max_variants = 64;  ///< of a problem
 
-  /// Of a problem; null: there is no room. The caller holds the mutex.
+  /// The record of a problem; null if there is no room. The caller holds the mutex.
   [[nodiscard]] record* find(const operator_description& op, const device_properties& device,
                              problem_view problem);
-  /// Of a variant; null: there is no room. The caller holds the mutex.
+  /// The entry of a variant; null if there is no room. The caller holds the mutex.
   [[nodiscard]] static entry* find(record& in, const std::string& id, const std::string& blobs);
 
   live_options options_;

@@ -40,7 +40,7 @@ SWITCHYARD_COLD range_functions find_ranges(const std::string& library) {
   return {};
 }
 
-/// For the rest of the process, as the library is: any thread may be in a range.
+/// Keeps functions for the rest of the process, as their library is kept: any thread may be in a range.
 SWITCHYARD_COLD range_functions* keep_functions(const range_functions& found) {
   static mutex guard;
   static auto* const all =

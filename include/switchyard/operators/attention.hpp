@@ -114,7 +114,7 @@ template <class Operator>
   }
   return out | mark_misaligned<4>(words);
 }
-/// The same apart from the calls that have none of these.
+/// The same out of line, since most calls have no options.
 template <class Operator>
 [[nodiscard, gnu::noinline]] std::int64_t mark_attention(const typename Operator::arguments& a) noexcept {
   return mark_attention_inline<Operator>(a);

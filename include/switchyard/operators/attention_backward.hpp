@@ -127,7 +127,7 @@ struct attention_backward {
       return aligned != 0 ? aligned : alignment_without_unused(*this);
     }
 
-    /// The same where every stride counts.
+    /// The same, but every stride counts, also those that this call does not use.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       std::int64_t others = lse_stride_batch | lse_stride_head | mark_misaligned<4>(lse) | count_null(lse);
       if (attention_options<attention_backward>(*this, alibi_slopes, cu_seqlens_q, cu_seqlens_k, seqused_q,

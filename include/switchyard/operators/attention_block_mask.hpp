@@ -100,7 +100,7 @@ template <class Arguments>
   }
 }
 
-/// What else a call with a block mask has that it may not have.
+/// An argument that a call with a block mask has, but must not have; empty if there is none.
 template <class Arguments>
 [[nodiscard]] std::string_view excluded_by_block_mask(const Arguments& a) {
   if (static_cast<std::int32_t>(a.mask) != 0) return "mask";

@@ -116,7 +116,7 @@ class added_axes {
 /// conditions on arguments. It is expanded once, where it is made.
 class call_problem {
  public:
-  /// Of a call. `attributes` are the device's.
+  /// The problem of a call. `attributes` are the device's.
   call_problem(const operator_description& op, problem_view own, std::span<const std::int64_t> attributes,
                const void* arguments) noexcept
       : call_problem{op, own,
@@ -124,7 +124,7 @@ class call_problem {
                          ? 0
                          : op.added->evaluate(op.added_count, {own, attributes, op.fields,
                                                                static_cast<const std::byte*>(arguments)})} {}
-  /// Of a plan. `conditions`: a bit for each, in the order in which they were added.
+  /// The problem of a plan. `conditions`: a bit for each, in the order in which they were added.
   call_problem(const operator_description& op, problem_view own, std::uint64_t conditions) noexcept;
   call_problem(const call_problem&) = delete;
   call_problem& operator=(const call_problem&) = delete;

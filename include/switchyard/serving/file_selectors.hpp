@@ -41,7 +41,7 @@ struct operator_files {
 
 class file_selectors final : public operator_selectors {
  public:
-  /// What is said about the files: messages of what was read, and of what does not fit together.
+  /// Takes messages about the files: of what was read, and of what does not fit together.
   struct listener {
     std::function<void(const warnings&, const std::string& path)> of_reading;
     std::function<void(const std::vector<std::string>&)> of_building;

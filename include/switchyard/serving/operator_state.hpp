@@ -75,7 +75,7 @@ class operator_state {
         found, op().added->evaluate(op().added_count, {found.problem.own(), device().attributes, op().fields,
                                                        static_cast<const std::byte*>(arguments)}));
   }
-  /// For plans of whose launches something is kept.
+  /// The parameter blocks that are kept for plans' launches.
   [[nodiscard]] parameter_block_cache& parameter_blocks() noexcept { return *shared_.parameter_blocks; }
   [[nodiscard]] log& messages() const noexcept { return *shared_.messages; }
   /// The catalog's seal; null: it has none.
@@ -95,8 +95,8 @@ class operator_state {
     return shared_.selectors;
   }
 
-  /// What serves problems of a problem's type signature. Throws call_error no_variant or nothing_forced where
-  /// nothing does.
+  /// The kernels of a problem's type signature. Throws call_error no_variant or nothing_forced where there
+  /// are none.
   [[nodiscard]] type_kernels& kernels_for(problem_view problem);
 
   /// The choice that a call comes to, with its grounds; as far as its arguments matter, where they are given.

@@ -45,7 +45,7 @@ class state_user {
   /// The operator state in use, which stays while the source does not call adopt(); null: none.
   [[nodiscard]] virtual const operator_state* in_use() const noexcept = 0;
 
-  /// What the user demands of variants; null: what the source does.
+  /// The limits that the user sets for variants; null: those of the source.
   [[nodiscard]] virtual const choice_limits* limits() const noexcept { return nullptr; }
 
   /// The choices whose plans it keeps.
@@ -66,15 +66,15 @@ class state_source {
   state_source& operator=(const state_source&) = delete;
   virtual ~state_source() = default;
 
-  /// Binds an operator to a device and from then on gives the user a new operator state whenever the disk
-  /// changes. The source outlives the user.
+  /// Gives the user an operator state for an operator on a device, and a new one whenever the disk changes.
+  /// The source outlives the user.
   virtual void attach(const operator_description& op, const device& target, state_user& user) = 0;
   virtual void detach(state_user& user) noexcept = 0;
 
   /// Where calls on a device take workspaces from; null: its driver.
   [[nodiscard]] virtual std::unique_ptr<memory_source> memory_of(const device& /*target*/) { return nullptr; }
 
-  /// What times calls of an operator on a device; null: nothing does.
+  /// The timer of an operator's calls on a device; null: they are not timed.
   [[nodiscard]] virtual std::unique_ptr<live_timer> timer_of(const operator_description& /*op*/,
                                                              const device& /*target*/) {
     return nullptr;
@@ -98,7 +98,7 @@ class state_source {
     return {};
   }
 
-  /// What finds a stream's device, for users that serve every device. Throws driver_error.
+  /// Finds the device of a stream, for users that serve every device. Throws driver_error.
   [[nodiscard]] virtual std::shared_ptr<stream_router> streams() {
     throw driver_error{error_code::unsupported_device,
                        "these files serve one device: give the dispatcher that device"};

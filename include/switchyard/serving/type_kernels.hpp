@@ -131,7 +131,7 @@ class type_kernels {
     kernels_.for_each_without_blob(visit);
   }
 
-  /// Of a plan's calls in a profiler: "softmax avx512_s4"; null where ranges are off.
+  /// The name of a plan's calls in a profiler: "softmax avx512_s4"; null where ranges are off.
   [[nodiscard]] const char* range_of(const plan& made) const noexcept {
     return ranges_.empty() ? nullptr : ranges_[made.chosen.variant].c_str();
   }

@@ -72,7 +72,7 @@ class driver final : public device_driver {
     return kernel.description.has_value();
   }
 
-  /// What the code object says of a kernel; nothing if `parameters` is false.
+  /// What the code object says of a kernel; nothing if parameters() returns false.
   [[nodiscard]] static const std::optional<kernel_description>& description(
       function_handle function) noexcept {
     return kernel_of(function).description;
