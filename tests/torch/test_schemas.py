@@ -2,8 +2,9 @@
 """The ops' arguments, which derive from the C++ headers: callers give them by position."""
 
 import pytest
-import switchyard.torch  # noqa: F401 (defines the ops)
 import torch
+from switchyard.torch import _fake
+from switchyard.torch._library import op_names
 
 WEIGHT, OFFSET = "Tensor? weight=None, ", "float weight_offset=0., "
 SCORES = "Tensor? bias=None, Tensor? alibi_slopes=None, "
@@ -48,6 +49,11 @@ def test_arguments_keep_their_places(name):
     """An option that is added later comes last: the list may go on."""
     schema = str(getattr(torch.ops.switchyard, name).default._schema)
     assert schema.startswith(f"switchyard::{name}({OPS[name]}")
+
+
+def test_every_op_has_a_fake_kernel_and_its_place_here():
+    assert op_names == set(_fake._RESULTS)
+    assert op_names == {*OPS, "attention_dropout_mask"}
 
 
 def test_an_enumerator_that_there_is_not_is_refused():

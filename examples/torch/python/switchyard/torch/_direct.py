@@ -9,6 +9,7 @@ third Function. All gradients of an op are one Formula.
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch.autograd import forward_ad
@@ -85,6 +86,8 @@ def _refusing(name: str) -> Callable:
 class Formula:
     """An op's gradient: registered for the op, and as torch.autograd.Functions for eager calls."""
 
+    names: ClassVar[set[str]] = set()  # of the ops that have one
+
     def __init__(self, name: str, tensors: int, keep: Callable, backward: Callable):
         """`tensors`: how many of the first arguments may have a gradient. keep(ctx, inputs, output) saves what
         backward(ctx, wants, *grads) needs, and returns the outputs that have no gradient. `wants` and what backward
@@ -127,6 +130,7 @@ class Formula:
             made._backward_cls.apply = direct  # torch's own searches the classes for it in each call
             return made.apply
 
+        self.names.add(name)
         self.tensors = tensors
         self.transformed = _transformable(overload, setup, registered)
         self.record, self.record_first = function(forward), function(forward_to_first)

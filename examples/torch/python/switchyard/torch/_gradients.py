@@ -7,36 +7,7 @@ import threading
 import torch
 
 from ._direct import Formula, needs_gradient, refuse_gradient, run_backward
-from ._library import ops
-
-for _name in (
-    "attention_backward",
-    "attention_decode",
-    "rms_norm_backward",
-    "layer_norm_backward",
-    "gated_activation_backward",
-    "softmax_backward",
-):
-    torch.library.register_autograd(f"switchyard::{_name}", refuse_gradient(_name))
-
-_in_place = torch.library.Library("switchyard", "IMPL")
-
-
-def _refuse_at_the_call(name: str) -> None:
-    """Of an op that writes the caller's tensors: autograd would not notice, and there is no backward that could raise."""
-    overload = getattr(ops, name)
-
-    def run(*args, **kwargs):
-        if needs_gradient(*(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))):
-            raise RuntimeError(f"switchyard::{name} has no gradient")
-        with torch._C._AutoDispatchBelowAutograd():
-            return overload(*args, **kwargs)
-
-    _in_place.impl(name, run, "Autograd")
-
-
-for _name in ("attention_forward_into", "attention_decode_into", "rotary_cache"):
-    _refuse_at_the_call(_name)
+from ._library import op_names, ops
 
 
 class _Wanted(threading.local):
@@ -244,3 +215,28 @@ def _softmax_backward(ctx, wants, grad_out):
 
 
 softmax = Formula("softmax", 1, _keep_softmax, _softmax_backward)
+
+
+# Ops without a formula
+
+_in_place = torch.library.Library("switchyard", "IMPL")
+
+
+def _refuse_at_the_call(name: str) -> None:
+    """Of an op that writes the caller's tensors: autograd would not notice, and there is no backward that could raise."""
+    overload = getattr(ops, name)
+
+    def run(*args, **kwargs):
+        if needs_gradient(*(value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor))):
+            raise RuntimeError(f"switchyard::{name} has no gradient")
+        with torch._C._AutoDispatchBelowAutograd():
+            return overload(*args, **kwargs)
+
+    _in_place.impl(name, run, "Autograd")
+
+
+for _name in op_names - Formula.names:
+    if getattr(ops, _name)._schema.is_mutable:
+        _refuse_at_the_call(_name)
+    else:
+        torch.library.register_autograd(f"switchyard::{_name}", refuse_gradient(_name))

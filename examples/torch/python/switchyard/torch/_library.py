@@ -22,6 +22,9 @@ class _Overloads:
 
 
 ops = _Overloads()
+op_names = {
+    name.removeprefix("switchyard::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("switchyard::")
+}
 
 library = ctypes.CDLL(str(_file))
 library.switchyard_torch_add_root.argtypes = [ctypes.c_char_p]
