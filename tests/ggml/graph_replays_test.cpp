@@ -209,7 +209,7 @@ TEST_CASE("the result of plain work is passed on", "[graphs]") {
 
 TEST_CASE("the graphs that were used least are given up", "[graphs]") {
   runner on;
-  std::vector<small_graph> graphs(graph_replays::most + 1);
+  std::vector<small_graph> graphs(graph_replays::max_graphs + 1);
   for (const small_graph& graph : graphs) {
     for (int i = 0; i < 2; ++i) on.run(graph);
   }

@@ -83,7 +83,7 @@ TEST_CASE("a step runs plainly, is captured, and is replayed", "[graphs]") {
     CHECK(seen.graphs == 0);  // only what was instantiated is kept
 
     // The shapes that were used least are given up.
-    const auto most = static_cast<std::int64_t>(llm::step_graphs::most);
+    const auto most = static_cast<std::int64_t>(llm::step_graphs::max_graphs);
     for (std::int64_t i = 0; i < most; ++i) {
       graphs.run({3, 3, 64 * i, 8}, {}, work);
       graphs.run({3, 3, 64 * i, 8}, {}, work);
