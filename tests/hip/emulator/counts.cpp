@@ -18,6 +18,8 @@ struct totals {
   std::map<std::string, std::uint64_t> kinds;
   std::map<std::string, std::uint64_t> kernels;
   std::set<std::string> occurring;
+  std::set<std::string> agreeing;
+  std::set<std::string> uncompared;
 
   ~totals() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): at the program's end
@@ -27,6 +29,8 @@ struct totals {
     for (const auto& [name, count] : kinds) out << "instruction " << name << ' ' << count << '\n';
     for (const std::string& name : occurring) out << "occurs " << name << '\n';
     for (const auto& [name, count] : kernels) out << "kernel " << name << ' ' << count << '\n';
+    for (const std::string& name : agreeing) out << "agrees " << name << '\n';
+    for (const std::string& name : uncompared) out << "uncompared " << name << '\n';
   }
 };
 
@@ -53,6 +57,12 @@ void counts::launched(const std::string& image, const std::string& kernel) {
   totals& sum = all();
   const std::scoped_lock lock{sum.mutex};
   ++sum.kernels[image + ' ' + kernel];
+}
+
+void counts::compared(const std::string& image, const std::string& kernel, bool could_be) {
+  totals& sum = all();
+  const std::scoped_lock lock{sum.mutex};
+  (could_be ? sum.agreeing : sum.uncompared).insert(image + ' ' + kernel);
 }
 
 void counts::occurs(const char* kind) {

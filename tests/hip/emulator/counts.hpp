@@ -19,6 +19,8 @@ class counts {
 
   [[nodiscard]] std::uint64_t* of_kinds() { return kinds_.data(); }
   static void launched(const std::string& image, const std::string& kernel);
+  /// That a kernel was compared in two orders, or could not be.
+  static void compared(const std::string& image, const std::string& kernel, bool could_be);
   /// A kind that is in the code of a kernel that was loaded.
   static void occurs(const char* kind);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
 #include <iterator>
@@ -161,6 +162,74 @@ TEST_CASE("waves that write what another touches race") {
   CHECK(wrote_before);
   REQUIRE(problem_of("add_shared", 1, 256, out.data()).empty());
   CHECK(out.values() == std::vector<int>(256, 256));
+}
+
+TEST_CASE("what waves write in two orders is compared") {
+  buffer<int> numbers{counted(256)};
+  REQUIRE(problem_of("reverse_in_place", 1, 256, numbers.data()).empty());
+  std::vector<int> wanted = counted(256);
+  std::reverse(wanted.begin(), wanted.end());
+  CHECK(numbers.values() == wanted);
+  for (int i = 0; i < 8; ++i) {  // whatever the first order
+    const buffer<int> turned{counted(256)};
+    const std::string problem = problem_of("reverse_in_place_at_once", 1, 256, turned.data());
+    INFO(problem);
+    CHECK(contains(problem,
+                   "reverse_in_place_at_once: its waves in another order write other values: at byte 0 of "
+                   "argument 0's allocation of 1024 bytes, 0x00000"));
+  }
+  for (const unsigned blocks : {1U, 2U}) {
+    INFO(blocks);
+    const buffer<int> list{std::vector<int>(8)};
+    const buffer<int> count{std::vector<int>(1)};
+    const std::string problem = problem_of("append", blocks, 256, list.data(), count.data());
+    INFO(problem);
+    CHECK(contains(problem, "append: its waves in another order write other values"));
+  }
+}
+
+TEST_CASE("what workgroups write in two orders is compared") {
+  for (const unsigned threads : {64U, 128U}) {
+    for (int i = 0; i < 4; ++i) {
+      const buffer<int> out{std::vector<int>(128)};
+      const std::string problem = problem_of("all_write", 9, threads, out.data(), 0);
+      INFO(problem);
+      CHECK(
+          contains(problem,
+                   "all_write: its workgroups in another order write other values: at byte 0 of argument 0's "
+                   "allocation of 512 bytes, 0x0000000"));
+      const bool forward =
+          contains(problem, "0x00000000 in place of 0x00000008; " + std::to_string(threads) + " bytes");
+      CHECK(forward !=
+            contains(problem, "0x00000008 in place of 0x00000000; " + std::to_string(threads) + " bytes"));
+    }
+  }
+  const buffer<int> out{std::vector<int>(256)};
+  CHECK(problem_of("all_write", 9, 64, out.data(), 1).empty());
+  buffer<int> numbers{counted(257)};
+  CHECK(problem_of("add_next", 8, 32, out.data(), numbers.data()).empty());
+  CHECK(numbers.values() == counted(257));
+  // Only the first launch with several workgroups is compared.
+  CHECK(problem_of("add_next", 8, 32, numbers.data(), numbers.data()).empty());
+}
+
+TEST_CASE("what the setting says is compared") {
+  const auto orders = [](const char* which) { ::setenv("HIP_EMULATOR_ORDERS", which, 1); };  // NOLINT
+  const buffer<int> numbers{counted(257)};
+  orders("all");
+  CHECK(contains(problem_of("add_next", 8, 32, numbers.data(), numbers.data()),
+                 "add_next: its workgroups in another order write other values"));
+  orders("none");
+  CHECK(problem_of("reverse_in_place_at_once", 1, 256, numbers.data()).empty());
+  orders("some");
+  CHECK(contains(problem_of("reverse_in_place", 1, 256, numbers.data()), "HIP_EMULATOR_ORDERS is 'some'"));
+  orders("first");
+}
+
+TEST_CASE("a kernel whose sums round as their order has it is not compared") {
+  buffer<float> sum{std::vector<float>(1)};
+  CHECK(problem_of("add_floats", 6, 1, sum.data(), 3.0F).empty());
+  CHECK(sum.values().front() >= 3e8F);
 }
 
 TEST_CASE("what nobody sets is garbage") {

@@ -209,6 +209,41 @@ __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void add_shared(__glob
   out[THREAD] = sum;
 }
 
+/// Turns numbers around in global memory. Without the barrier, waves read what others have turned already.
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void reverse_in_place(__global int *numbers) {
+  const int kept = numbers[255 - THREAD];
+  BARRIER();
+  numbers[THREAD] = kept;
+}
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void reverse_in_place_at_once(__global int *numbers) {
+  numbers[THREAD] = numbers[255 - THREAD];
+}
+
+/// Adds each number and the next. In place, the last of a workgroup's 32 may find that the next was added to already.
+__kernel void add_next(__global int *out, __global int *in) {
+  const int i = (int)(__builtin_amdgcn_workgroup_id_x() * 32) + THREAD;
+  out[i] = in[i] + in[i + 1];
+}
+
+/// All workgroups write one number: the same, or each its own.
+__kernel void all_write(__global int *out, int same) {
+  out[THREAD] = same ? THREAD : (int)__builtin_amdgcn_workgroup_id_x();
+}
+
+/// Puts the number of each wave where the next one is free.
+__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void append(__global int *out, __global int *count) {
+  if (THREAD % 64 == 0) out[__atomic_fetch_add(count, 1, __ATOMIC_RELAXED)] = THREAD / 64;
+}
+
+/// Sums whose rounding depends on which workgroup adds first.
+__kernel void add_floats(__global unsigned int *sum, float step) {
+  unsigned int before = *sum;
+  unsigned int after;
+  const float mine = __builtin_amdgcn_workgroup_id_x() % 2 ? 1e8f : step;
+  do after = __builtin_astype(__builtin_astype(before, float) + mine, unsigned int);
+  while (!__atomic_compare_exchange_n(sum, &before, after, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
+
 /// Adds without and with the sum that was found: what is not asked for must not come into a register.
 __kernel void add_and_keep(__global int *sums, __global int *out) {
   const int kept = THREAD * 3;

@@ -11,13 +11,15 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <switchyard/devices/hip/api.hpp>
 
-#include "module.hpp"
+#include "orders.hpp"
 
 namespace {
 
@@ -441,12 +443,14 @@ int hipEventElapsedTime(float* milliseconds, ihipEvent_t* from, ihipEvent_t* to)
 
 int hipMemcpyAsync(void* to, const void* from, std::size_t bytes, int /*kind*/, ihipStream_t* stream) {
   return submit(stream, [=] {
+    const std::shared_lock lock{emulator::users_of_memory()};
     if (bytes != 0) std::memmove(to, from, bytes);
     return lost ? remember(launch_failure) : static_cast<int>(result::success);
   });
 }
 int hipMemsetAsync(void* address, int byte, std::size_t bytes, ihipStream_t* stream) {
   return submit(stream, [=] {
+    const std::shared_lock lock{emulator::users_of_memory()};
     if (bytes != 0) std::memset(address, byte, bytes);
     return static_cast<int>(result::success);
   });

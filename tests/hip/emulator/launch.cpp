@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "counts.hpp"
-#include "module.hpp"
+#include "orders.hpp"
 #include "wave.hpp"
 
 namespace emulator {
@@ -63,18 +63,22 @@ void put_packet(lent& packet, const grid& where, const lent& arguments) {
 class workgroups {
  public:
   workgroups(const kernel& what, const grid& where, const lent& arguments, const lent& packet,
-             std::uint64_t order)
+             const order& in, write_log* log)
       : program_{*what.code},
         where_{where},
         ranges_{allocated(what.device)},
         arguments_{reinterpret_cast<std::uint64_t>(arguments.data())},
         packet_{reinterpret_cast<std::uint64_t>(packet.data())},
-        order_{order},
+        order_{in},
+        log_{log},
         count_{std::uint64_t{where.blocks[0]} * where.blocks[1] * where.blocks[2]} {}
 
-  /// At once: each on a thread of its own, as they may wait for one another.
+  /// At once: each on a thread of its own, as they may wait for one another. With a log one thread runs all,
+  /// so that nothing but the order decides what they write.
   void run(bool at_once) {
-    const std::uint64_t most = at_once ? count_ : std::max(1U, std::thread::hardware_concurrency());
+    const std::uint64_t most = at_once           ? count_
+                               : log_ != nullptr ? 1
+                                                 : std::max(1U, std::thread::hardware_concurrency());
     std::vector<std::thread> others;
     for (std::uint64_t i = 1; i < std::min(most, count_); ++i) others.emplace_back([this] { work(); });
     work();
@@ -92,8 +96,7 @@ class workgroups {
       for (;;) {
         const std::uint64_t index = next_.fetch_add(1);
         if (index >= count_ || failed_) return;
-        // Every other launch goes through the grid from its end.
-        run_one((order_ & 1U) != 0 ? count_ - 1 - index : index, shared, waves);
+        run_one(order_.workgroups_backwards ? count_ - 1 - index : index, shared, waves);
       }
     } catch (...) {
       const std::scoped_lock lock{mutex_};
@@ -103,22 +106,24 @@ class workgroups {
   }
 
   void run_one(std::uint64_t index, shared_memory& shared, std::vector<wave>& waves) {
+    choose_garbage(order_.number ^ index << 20U);
     shared.begin();
     const std::uint32_t threads = where_.threads[0] * where_.threads[1] * where_.threads[2];
     for (std::uint32_t first = 0; first < threads; first += lanes) {
       if (waves.size() == first / lanes)
-        waves.emplace_back(program_, access{ranges_, shared, first / lanes, program_.private_bytes});
+        waves.emplace_back(program_, access{ranges_, shared, first / lanes, program_.private_bytes, log_});
       begin(waves[first / lanes], index, first, threads);
     }
     std::vector<std::size_t> running(waves.size());
     std::iota(running.begin(), running.end(), std::size_t{0});
-    std::uint64_t state = (order_ + 1) * 0x9e3779b97f4a7c15U ^ index;
+    std::uint64_t state = (order_.number + 1) * 0x9e3779b97f4a7c15U ^ index;
     while (!running.empty()) {
       // Between two barriers the waves may run in any order.
       for (std::size_t i = running.size(); i > 1; --i) {
         state = state * 6364136223846793005U + 1442695040888963407U;
         std::swap(running[i - 1], running[(state >> 33U) % i]);
       }
+      if (order_.waves_backwards) std::reverse(running.begin(), running.end());
       const std::size_t before = running.size();
       std::vector<std::size_t> waiting;
       while (!running.empty()) {
@@ -130,6 +135,7 @@ class workgroups {
         if (failed_) return;  // what another workgroup waits for may not come
       }
       running = std::move(waiting);
+      std::sort(running.begin(), running.end());
       if (!running.empty() && running.size() != before)
         throw fault{program_.name + ": " + std::to_string(before - running.size()) + " of " +
                     std::to_string(before) + " waves end where the others wait at a barrier"};
@@ -183,7 +189,8 @@ class workgroups {
   std::vector<range> ranges_;
   std::uint64_t arguments_;
   std::uint64_t packet_;
-  std::uint64_t order_;
+  order order_;
+  write_log* log_;
   std::uint64_t count_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> failed_{false};
@@ -209,7 +216,9 @@ void launch(const kernel& what, const grid& where, void* const* values, bool at_
   lent packet{64, what.device};
   put_packet(packet, where, arguments);
   counts::launched(what.image, what.code->name);
-  workgroups{what, where, arguments, packet, launches.fetch_add(1)}.run(at_once);
+  run_in_orders(what, where, arguments.data(), launches.fetch_add(1), [&](const order& in, write_log* log) {
+    workgroups{what, where, arguments, packet, in, log}.run(at_once);
+  });
 }
 
 }  // namespace emulator

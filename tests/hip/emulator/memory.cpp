@@ -2,10 +2,11 @@
 #include "memory.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <new>
+
+#include "write_log.hpp"
 
 namespace emulator {
 
@@ -22,6 +23,8 @@ struct {
 
 constexpr std::align_val_t alignment{256};  // hipMalloc's
 constexpr std::size_t guard = 4096;         // bytes on either side of an allocation that are nobody's
+
+thread_local std::size_t next_garbage = 0;
 
 std::string hexadecimal(std::uint64_t number) {
   constexpr const char* digits = "0123456789abcdef";
@@ -43,15 +46,19 @@ void fill_with_garbage(void* to, std::size_t bytes) {
     }
     return words;
   }();
-  static std::atomic<std::size_t> begin{0};
   const std::size_t whole = pattern.size() * 4;
   auto* at = static_cast<std::byte*>(to);
-  for (std::size_t from = begin.fetch_add(52) % (whole / 2) & ~std::size_t{3}; bytes != 0; from = 0) {
+  next_garbage += 52;
+  for (std::size_t from = next_garbage % (whole / 2) & ~std::size_t{3}; bytes != 0; from = 0) {
     const std::size_t part = std::min(bytes, whole - from);
     std::memcpy(at, reinterpret_cast<const std::byte*>(pattern.data()) + from, part);
     at += part;
     bytes -= part;
   }
+}
+
+void choose_garbage(std::uint64_t number) {
+  next_garbage = number * 0x9e3779b97f4a7c15U >> 32U;
 }
 
 void* allocate(std::size_t bytes, int device) {
@@ -175,6 +182,10 @@ std::byte* access::find(std::uint64_t address, std::size_t bytes, const char* wh
   }
   throw fault{std::string{what} + " " + std::to_string(bytes) + " bytes at " + hexadecimal(address) +
               ", where nothing is allocated"};
+}
+
+void access::keep(std::uint64_t address, std::size_t bytes) {
+  if (address < private_base) kept_ = log_->keep(last_, address, bytes);
 }
 
 }  // namespace emulator

@@ -35,6 +35,8 @@ bool release(void* address);
 [[nodiscard]] std::size_t allocated_bytes(int device);
 /// Fills with what nothing should be computed from: not the same twice, and NaN where it is read as a float.
 void fill_with_garbage(void* to, std::size_t bytes);
+/// Whatever this thread fills next is the same as behind another call with this number.
+void choose_garbage(std::uint64_t number);
 
 /// Addresses of the LDS and of scratch memory as generic pointers have them.
 constexpr std::uint64_t shared_base = std::uint64_t{1} << 48U;
@@ -67,15 +69,19 @@ class shared_memory {
   std::uint32_t interval_ = 0;
 };
 
-/// The memory as one wave sees it.
+class write_log;
+
+/// The memory as one wave sees it. A log is told of what is written outside of the LDS and scratch memory.
 class access {
  public:
-  access(const std::vector<range>& global, shared_memory& lds, unsigned wave, std::uint32_t private_bytes)
+  access(const std::vector<range>& global, shared_memory& lds, unsigned wave, std::uint32_t private_bytes,
+         write_log* log)
       : private_(std::size_t{private_bytes} * lanes),
         global_{&global},
         lds_{&lds},
         private_bytes_{private_bytes},
-        wave_{wave} {}
+        wave_{wave},
+        log_{log} {}
 
   /// For another workgroup.
   void begin() { fill_with_garbage(private_.data(), private_.size()); }
@@ -100,7 +106,7 @@ class access {
     if (const auto offset = shared_offset(address))
       lds_->write(*offset, &value, sizeof value, wave_, atomic);
     else
-      std::memcpy(at(address, sizeof value, "writes"), &value, sizeof value);
+      std::memcpy(to_write(address, sizeof value), &value, sizeof value);
   }
 
  private:
@@ -113,14 +119,22 @@ class access {
     if (address >= last_.begin && address + bytes <= last_.end) return reinterpret_cast<std::byte*>(address);
     return find(address, bytes, what);
   }
+  [[nodiscard]] std::byte* to_write(std::uint64_t address, std::size_t bytes) {
+    std::byte* const to = at(address, bytes, "writes");
+    if (log_ != nullptr && (address < kept_.begin || address + bytes > kept_.end)) keep(address, bytes);
+    return to;
+  }
   [[nodiscard]] std::byte* find(std::uint64_t address, std::size_t bytes, const char* what);
+  void keep(std::uint64_t address, std::size_t bytes);
 
   std::vector<std::byte> private_;  ///< scratch memory, lane by lane
   const std::vector<range>* global_;
   shared_memory* lds_;
   std::uint32_t private_bytes_;
   unsigned wave_;
-  range last_;
+  write_log* log_;
+  range last_;  ///< the allocation that was found last
+  range kept_;  ///< what the log has of it
 };
 
 }  // namespace emulator
