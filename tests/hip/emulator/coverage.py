@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Says how much of what is shipped was emulated: coverage.py <kernels> <architecture> <counts> <least> <operator>...
 
-Reads what the emulator and the tests wrote of their runs, and names the tests that failed. Fails where less than <least>
-per cent of the variants were run, each with all of its kernels.
+Reads what the emulator and the tests wrote of their runs, names the kernels that were not compared in two orders and the
+tests that failed. Fails where less than <least> per cent of the variants were run, each with all of its kernels.
 """
 
 import json
@@ -55,12 +55,12 @@ def main():
     if len(not_passed) == len(operators) + 1 and set(not_passed.values()) == {"did not run to its end"}:
         print(f"skipped: no test of {architecture} ran")
         return 77
-    seen = {"kernel": set(), "variant": set(), "instruction": set(), "occurs": set()}
+    seen = {word: set() for word in ("kernel", "variant", "instruction", "occurs", "agrees", "uncompared")}
     for operator in ("shipped", *operators):
         for file in (counts / f"{operator}.txt", counts / f"{operator}.variants.txt"):
             for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
                 word, *names = line.split()
-                seen[word].add(tuple(names) if word == "variant" else tuple(names[:2]) if word == "kernel" else names[0])
+                seen[word].add(names[0] if word in ("instruction", "occurs") else tuple(names[:2]))
     kernels = {kernel for _, _, launched in shipped for kernel in launched}
     missing = [one for one in shipped if one[:2] not in seen["variant"] or one[2] - seen["kernel"]]
     occurring, run = seen["occurs"], seen["instruction"] & seen["occurs"]
@@ -69,6 +69,15 @@ def main():
         f"{len(kernels & seen['kernel'])} of {len(kernels)} kernels, "
         f"{len(run)} of {len(occurring)} kinds of instruction that occur in what is shipped"
     )
+    run_of_shipped = kernels & seen["kernel"]
+    in_any_order = run_of_shipped & seen["uncompared"]
+    in_one_order = run_of_shipped - seen["agrees"] - in_any_order
+    print(
+        f"{architecture}: {len(run_of_shipped & seen['agrees'])} of {len(run_of_shipped)} kernels write the same in two orders; "
+        f"not compared: {len(in_any_order)} that sum floats in any order, {len(in_one_order)} that were launched with one wave"
+    )
+    for _, kernel in sorted(in_any_order | in_one_order):
+        print("not compared:", kernel)
     for operator, ending in not_passed.items():
         print(f"emulator.{architecture}.{operator}: {ending}")
     print("kinds of instruction not run:", " ".join(sorted(occurring - run)) or "none")

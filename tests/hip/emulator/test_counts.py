@@ -25,13 +25,14 @@ class Counts(unittest.TestCase):
             launches = [{"kernel": "k", "sha256": operator}]
             (at / "manifest.json").write_text(json.dumps({"variants": [{"id": "v", "launches": launches}]}), encoding="utf-8")
 
-    def run_test(self, operator, code, ran=True):
+    def run_test(self, operator, code, ran=True, order="agrees"):
         files = {"HIP_EMULATOR_COUNTS": f"{operator}.txt", "SWITCHYARD_TEST_RAN": f"{operator}.variants.txt"}
         environment = {**os.environ, **{name: str(self.counts / file) for name, file in files.items()}}
         script = f"import os, sys; sys.exit({code})"
+        compared = f"\\n{order} {operator} k" if order else ""
         if ran:
             script = (
-                f"import os; print('kernel {operator} k 1', file=open(os.environ['HIP_EMULATOR_COUNTS'], 'w'));"
+                f"import os; print('kernel {operator} k 1{compared}', file=open(os.environ['HIP_EMULATOR_COUNTS'], 'w'));"
                 f"print('variant {operator} v', file=open(os.environ['SWITCHYARD_TEST_RAN'], 'w'));" + script
             )
         command = [sys.executable, HERE / "counted_test.py", sys.executable, "-c", script]
@@ -49,6 +50,20 @@ class Counts(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("gfx942: 2 of 2 variants run, 2 of 2 kernels", text)
         self.assertNotIn("emulator.gfx942", text)
+
+    def test_what_was_compared_in_two_orders(self):
+        self.run_test("shipped", 0)
+        self.run_test("one", 0)
+        for order, by_reason in (("agrees", (0, 0)), ("uncompared", (1, 0)), ("", (0, 1))):
+            self.run_test("two", 0, order=order)
+            code, text = self.coverage()
+            self.assertEqual(code, 0)
+            self.assertIn(f"gfx942: {2 - sum(by_reason)} of 2 kernels write the same in two orders", text)
+            self.assertIn(
+                f"not compared: {by_reason[0]} that sum floats in any order, {by_reason[1]} that were launched with one wave",
+                text,
+            )
+            self.assertEqual(text.count("not compared: k\n"), sum(by_reason))
 
     def test_a_test_that_failed_is_named_and_counts(self):
         self.run_test("shipped", 0)
