@@ -215,10 +215,15 @@ TEST_CASE("what workgroups write in two orders is compared") {
 
 TEST_CASE("what the setting says is compared") {
   const auto orders = [](const char* which) { ::setenv("HIP_EMULATOR_ORDERS", which, 1); };  // NOLINT
-  const buffer<int> numbers{counted(257)};
+  const buffer<int> numbers{counted(32 * 300 + 1)};
   orders("all");
-  CHECK(contains(problem_of("add_next", 8, 32, numbers.data(), numbers.data()),
-                 "add_next: its workgroups in another order write other values"));
+  for (const unsigned blocks : {2U, 8U, 127U, 128U, 300U}) {  // on one processor, and on several
+    INFO(blocks);
+    const buffer<int> out{std::vector<int>(std::size_t{32} * blocks)};
+    CHECK(problem_of("add_next", blocks, 32, out.data(), numbers.data()).empty());
+    CHECK(contains(problem_of("add_next", blocks, 32, numbers.data(), numbers.data()),
+                   "add_next: its workgroups in another order write other values"));
+  }
   orders("none");
   CHECK(problem_of("reverse_in_place_at_once", 1, 256, numbers.data()).empty());
   orders("some");

@@ -73,30 +73,46 @@ class workgroups {
         log_{log},
         count_{std::uint64_t{where.blocks[0]} * where.blocks[1] * where.blocks[2]} {}
 
-  /// At once: each on a thread of its own, as they may wait for one another. With a log one thread runs all,
-  /// so that nothing but the order decides what they write.
+  /// At once: each on a thread of its own, as they may wait for one another.
   void run(bool at_once) {
-    const std::uint64_t most = at_once           ? count_
-                               : log_ != nullptr ? 1
-                                                 : std::max(1U, std::thread::hardware_concurrency());
+    // Each thread of a launch that is compared has a stretch of the grid, so that the order of neighbours is
+    // given. In few workgroups, all of it.
+    constexpr std::uint64_t stretch = 64;
+    std::uint64_t most = std::max(1U, std::thread::hardware_concurrency());
+    if (log_ != nullptr) most = std::clamp<std::uint64_t>(count_ / stretch, 1, most);
+    threads_ = std::min(at_once ? count_ : most, count_);
     std::vector<std::thread> others;
-    for (std::uint64_t i = 1; i < std::min(most, count_); ++i) others.emplace_back([this] { work(); });
-    work();
+    for (std::uint64_t i = 1; i < threads_; ++i) others.emplace_back([this, i] { work(i); });
+    work(0);
     for (std::thread& other : others) other.join();
     if (failure_) std::rethrow_exception(failure_);
   }
 
  private:
-  void work() {
+  /// The workgroup that a thread runs when it has run so many; `count_` where there is none.
+  std::uint64_t next(std::uint64_t thread, std::uint64_t done) {
+    std::uint64_t begin = 0;
+    std::uint64_t end = count_;
+    if (log_ != nullptr) {
+      begin = count_ * thread / threads_;
+      end = count_ * (thread + 1) / threads_;
+    } else {
+      done = next_.fetch_add(1);
+    }
+    if (done >= end - begin) return count_;
+    return order_.workgroups_backwards ? end - 1 - done : begin + done;
+  }
+
+  void work(std::uint64_t thread) {
     counts mine;
     executed = mine.of_kinds();
     try {
       shared_memory shared{std::size_t{program_.shared_bytes} + where_.shared_bytes};
       std::vector<wave> waves;
-      for (;;) {
-        const std::uint64_t index = next_.fetch_add(1);
-        if (index >= count_ || failed_) return;
-        run_one(order_.workgroups_backwards ? count_ - 1 - index : index, shared, waves);
+      for (std::uint64_t done = 0; !failed_; ++done) {
+        const std::uint64_t index = next(thread, done);
+        if (index == count_) return;
+        run_one(index, shared, waves);
       }
     } catch (...) {
       const std::scoped_lock lock{mutex_};
@@ -191,6 +207,7 @@ class workgroups {
   std::uint64_t packet_;
   order order_;
   write_log* log_;
+  std::uint64_t threads_ = 1;
   std::uint64_t count_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> failed_{false};

@@ -19,7 +19,8 @@ struct order {
   bool waves_backwards = false;       ///< between two barriers
 };
 
-/// Runs all workgroups of a launch. Where there is a log, it is told of what they write.
+/// Runs all workgroups of a launch. Where there is a log, it is told of what they write, and neighbours in
+/// the grid run in the order that is asked for.
 using run_in_order = std::function<void(const order&, write_log*)>;
 
 /// Runs a launch once, or twice from the same memory, the second time with workgroups and waves in the
