@@ -11,7 +11,8 @@
 
 // Macros, because libtorch's registration is one.
 
-/// The last argument is an op_kernel. `operands` and `results` are the parts of the schema beside its options.
+/// The last argument is an op_kernel. `operands` and `results` are the parts of the schema beside its
+/// options.
 #define SWITCHYARD_TORCH_OP(name, operands, results, ...)                        \
   SWITCHYARD_TORCH_SCHEMA(__VA_ARGS__::schema(#name, operands, results).c_str()) \
   SWITCHYARD_TORCH_KERNEL(name, &__VA_ARGS__::run)

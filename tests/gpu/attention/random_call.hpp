@@ -235,8 +235,8 @@ struct call : sy::test::random_attention<arguments> {
                                   : packed_k               ? cu_k.back()
                                                            : a.seqlen_k;
     const std::int64_t entries_k = a.block_table != nullptr ? pages_ : a.batch;
-    // Where a tensor ends, in half of the packed calls. Kernels for queries in e4m3 read whole blocks of keys:
-    // a call that does not say it needs room behind the last sequence.
+    // Where a tensor ends, in half of the packed calls. Kernels for queries in e4m3 read whole blocks of
+    // keys: a call that does not say it needs room behind the last sequence.
     if (packed_q && a.batch % 2 == 0) a.tokens_q = tokens_q;
     if (packed_k && (a.batch % 2 == 0 || is_narrow_q())) a.tokens_k = tokens_k;
     q = random_tensor(a.type_of_q(), lay_out(packed_q, a.batch, tokens_q, a.heads, a.head_dim,
