@@ -32,7 +32,7 @@ namespace switchyard::test {
 [[nodiscard]] inline const std::string& tested_kind() {
   static const std::string kind = [] {
     const char* const given = variable("SWITCHYARD_TEST_DEVICE");
-    const std::string wanted = given == nullptr ? "host" : given;
+    std::string wanted = given == nullptr ? "host" : given;
     if (wanted != "host" && wanted != "cuda" && wanted != "hip") {
       throw std::runtime_error{"SWITCHYARD_TEST_DEVICE=" + wanted + " is none of host, cuda and hip"};
     }

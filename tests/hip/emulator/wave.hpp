@@ -25,6 +25,7 @@ struct pending {
   std::array<std::uint32_t, 16> scalars{};  ///< of scalar ones
 };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): there are few, and rows are aligned
 class wave {
  public:
   wave(const program& kernel, access seen) : memory{std::move(seen)}, kernel_{&kernel} {}
