@@ -127,17 +127,6 @@ template <class Operator>
   }
 }
 
-/// An object of a manifest with what it takes over from a shared one.
-json inherit(json own, const json& shared) {
-  if (!own.contains("like")) return own;
-  const std::string like = own["like"];
-  own.erase("like");
-  for (const auto& [key, value] : shared.at(like).items()) {
-    if (!own.contains(key)) own[key] = value;
-  }
-  return own;
-}
-
 bool any_failed = false;
 
 /// Counts one list of launches of one operator.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,17 @@ struct touch {
   static constexpr auto fields = sy::fields<&arguments::out, &arguments::n, &arguments::size>;
   static constexpr auto axes = sy::axes(sy::size_axis<&arguments::size>());
 };
+
+/// An object of a manifest with what it takes over from a shared one.
+[[nodiscard]] inline json inherit(json own, const json& shared) {
+  if (!own.contains("like")) return own;
+  const std::string like = own["like"];
+  own.erase("like");
+  for (const auto& [key, value] : shared.at(like).items()) {
+    if (!own.contains(key)) own[key] = value;
+  }
+  return own;
+}
 
 /// One operator's files, for every CUDA device.
 class fake_files {

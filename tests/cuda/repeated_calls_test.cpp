@@ -43,17 +43,6 @@ void take(void** parameters) {
   }
 }
 
-/// An object of a manifest with what it takes over from a shared one.
-json inherit(json own, const json& shared) {
-  if (!own.contains("like")) return own;
-  const std::string like = own["like"];
-  own.erase("like");
-  for (const auto& [key, value] : shared.at(like).items()) {
-    if (!own.contains(key)) own[key] = value;
-  }
-  return own;
-}
-
 /// A variant as the only one, of a kernel that does not tell its parameters. It serves any call, but for
 /// those that variants serve only if they say so.
 json alone(json variant, const json& shared) {
