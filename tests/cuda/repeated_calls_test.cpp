@@ -3,7 +3,6 @@
 // dispatcher gives it. Of every shipped kernel for CUDA, over the fake driver: the calls of a sequence differ
 // in some of their addresses, strides and scales, and in the workspace, which no axis tells apart.
 // SWITCHYARD_TEST_SEED says which sequence; SWITCHYARD_PATH has the manifests.
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -13,8 +12,6 @@
 #include <random>
 #include <set>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "catch.hpp"

@@ -34,14 +34,14 @@ const std::vector<fault::until>& extents() {
 
 /// The allocation that fails in a step, from 1 on: each of them. With a sanitizer, which makes a reload take
 /// many times as long, one in four, from a random one on.
-[[nodiscard]] std::uint64_t allocation_of(std::uint64_t step) {
+[[nodiscard]] std::uint64_t allocation_of(int step) {
   constexpr std::uint64_t apart = sanitized ? 4 : 1;
   static const std::uint64_t first = 1 + sy::test::fresh_seed() % apart;
-  return first + (step - 1) * apart;
+  return first + (static_cast<std::uint64_t>(step) - 1) * apart;
 }
 
 /// Reloads while memory is short. False where the step's allocation was not reached.
-[[nodiscard]] bool reload_short(sy::catalog& catalog, std::uint64_t step, fault::until extent) {
+[[nodiscard]] bool reload_short(sy::catalog& catalog, int step, fault::until extent) {
   const fault no_memory{allocation_of(step), fault::threads::mine, extent};
   try {
     (void)catalog.reload();
@@ -79,9 +79,9 @@ void fail_each(const std::function<void(const disk&, int)>& change, const std::f
   bool was_reached = true;
   int step = 1;
   for (; was_reached && step < 20'000; ++step) {
-    INFO("allocation " << allocation_of(static_cast<std::uint64_t>(step)));
+    INFO("allocation " << allocation_of(step));
     change(files, step);
-    was_reached = reload_short(on.catalog, static_cast<std::uint64_t>(step), extent);
+    was_reached = reload_short(on.catalog, step, extent);
     const int got = run(on, {});
     // A reload that was over may fail, for example where it logs.
     if (got != number(step)) REQUIRE(got == number(step - 1));
@@ -90,7 +90,7 @@ void fail_each(const std::function<void(const disk&, int)>& change, const std::f
     REQUIRE(run(on, {.seqlen = 64}) == number(step));  // a new problem
   }
   CHECK(!was_reached);
-  CHECK(allocation_of(static_cast<std::uint64_t>(step)) > 100);
+  CHECK(allocation_of(step) > 100);
   // Nothing that was read in part is believed.
   const std::string log = files.log();
   for (const char* const wrong : {"is not JSON", "is not a number", "[switchyard.107]", "[switchyard.110]"})
@@ -132,7 +132,7 @@ TEST_CASE("a bad file that is read without memory changes nothing, and a good on
         disk_dispatcher<stamp> on{files, fresh_host()};
         CHECK(run(on, {}) == 1);
         bool was_reached = true;
-        std::uint64_t step = 1;
+        int step = 1;
         for (; was_reached && step < 20'000; ++step) {
           INFO("allocation " << allocation_of(step));
           files.write(files.table_path("stamp"), bad);
@@ -157,7 +157,7 @@ TEST_CASE("a blob that comes while there is no memory is noticed by the next rel
   for (const fault::until extent : extents()) {
     DYNAMIC_SECTION(name_of(extent)) {
       bool was_reached = true;
-      std::uint64_t step = 1;
+      int step = 1;
       for (; was_reached && step < 20'000; ++step) {
         INFO("allocation " << allocation_of(step));
         const disk files{"stamp", {late, stamp_variant("other", 2)}};
@@ -190,15 +190,14 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
       bool was_reached = true;
       int step = 1;
       for (; was_reached && step < 20'000; ++step) {
-        INFO("allocation " << allocation_of(static_cast<std::uint64_t>(step)));
+        INFO("allocation " << allocation_of(step));
         const int before = step % 2 == 0 ? 2 : 1;
         const int after = 3 - before;
         put_table(files, after == 1 ? "one" : "two");
         bool is_right = true;
         {
           // Before the watching thread starts: its first look may be over before this thread goes on.
-          const fault no_memory{allocation_of(static_cast<std::uint64_t>(step)), fault::threads::others,
-                                extent};
+          const fault no_memory{allocation_of(step), fault::threads::others, extent};
           on.catalog.watch(std::chrono::milliseconds{1});
           int got = before;
           // Each look allocates, so that the number is reached in the end; what is asked is that it is by
@@ -221,7 +220,7 @@ TEST_CASE("a watching thread that finds no memory goes on, and takes the new fil
         on.catalog.stop_watching();
       }
       CHECK(!was_reached);
-      CHECK(allocation_of(static_cast<std::uint64_t>(step)) > 100);
+      CHECK(allocation_of(step) > 100);
     }
   }
 }
