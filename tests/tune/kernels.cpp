@@ -127,6 +127,11 @@ void blinking(call of) {
   softmax(of, ++calls % 2 == 0 ? 1.01F : 1.0F);
 }
 
+/// Right where columns end within a block of 64, wrong for whole blocks.
+void ragged(call of) {
+  softmax(of, of.columns % 64 == 0 ? 1.01F : 1.0F);
+}
+
 /// Right, and now and then held up, as on a busy machine: in one of 20 calls, from the second on.
 void held_up(call of) {
   static int calls = 0;
@@ -317,6 +322,7 @@ EXPORT_SOFTMAX(lingering);
 EXPORT_SOFTMAX(parting);
 EXPORT_SOFTMAX(fading);
 EXPORT_SOFTMAX(blinking);
+EXPORT_SOFTMAX(ragged);
 EXPORT_SOFTMAX(spoiling);
 EXPORT_SOFTMAX(stumbling);
 EXPORT_SOFTMAX(right);

@@ -201,6 +201,10 @@ def test_check_run():
         check("9 variants were run, 8 of them are faulty; 0 were not run" in said, said)
         check(not re.search(r"^error: .*'right'", said, re.MULTILINE), said)
         check(re.search(r"^the largest error is 0\.\d+ of the tolerance: variant 'right' of ", said, re.MULTILINE), said)
+    # A variant that is right at one problem and wrong at a later one leaves no error behind.
+    said = check_run(make_root("run_ragged", ["ragged", "right"]), status=2)
+    check(re.search("variant 'ragged', run at dtype=f32 rows=64 columns=64, wrong results", said), said)
+    check(re.search("^the largest error is .*: variant 'right' of ", said, re.MULTILINE), said)
     renamed = os.path.join(FOLDER, "run_renamed")
     os.makedirs(renamed)
     for name in os.listdir(os.path.dirname(manifest)):

@@ -94,12 +94,15 @@ class manifest_run {
     measuring_worker worker{op, how_, process, interrupted(), std::nullopt, [] {}};
     for (const auto& [type, ids] : by_type()) {
       std::set<std::string> open{ids.begin(), ids.end()};
-      faulty_.clear();  // variants of several types may share an id
+      // Variants of several types may share an id.
+      faulty_.clear();
       why_not_.clear();
+      errors_.clear();
       for (const tuning_problem& problem : problems_of(type)) {
         if (problem.weight == 0 && open.empty()) break;  // only for variants that no other problem has served
         judge_all(worker, problem, ids, open);
       }
+      for (const variant_error& error : errors_) keep_error(counts_.errors, error);
       for (const std::string& id : open) {
         ++counts_.not_run;
         const auto why = why_not_.find(id);
@@ -169,14 +172,14 @@ class manifest_run {
     return out;
   }
 
-  void keep_error(const std::string& id, double share, const std::string& problem) {
-    const auto known = std::find_if(counts_.errors.begin(), counts_.errors.end(),
-                                    [&](const variant_error& of) { return of.variant == id; });
-    if (known == counts_.errors.end()) {
-      counts_.errors.push_back({manifest_.path, id, share, problem});
-    } else if (share > known->share) {
-      known->share = share;
-      known->problem = problem;
+  /// Keeps the larger error of each variant.
+  static void keep_error(std::vector<variant_error>& errors, const variant_error& error) {
+    const auto known = std::find_if(errors.begin(), errors.end(),
+                                    [&](const variant_error& of) { return of.variant == error.variant; });
+    if (known == errors.end()) {
+      errors.push_back(error);
+    } else if (error.share > known->share) {
+      *known = error;
     }
   }
 
@@ -196,13 +199,14 @@ class manifest_run {
       if (std::find(ids.begin(), ids.end(), variant.id) == ids.end() || faulty_.contains(variant.id))
         continue;
       try {
-        keep_error(variant.id, worker.judge(variant), text);
+        keep_error(errors_, {manifest_.path, variant.id, worker.judge(variant), text});
         if (open.erase(variant.id) > 0) ++counts_.judged;
       } catch (const worker_lost& lost) {
         if (lost.why() == worker_lost::kind::interrupted) return;
         if (open.erase(variant.id) > 0) ++counts_.judged;
         ++counts_.faulty;
         faulty_.insert(variant.id);
+        std::erase_if(errors_, [&](const variant_error& of) { return of.variant == variant.id; });
         out_.add(severity::error, manifest_.path,
                  "variant '" + variant.id + "', run at " + text + ", " + lost.what() +
                      "; fix its kernel, or deny the variant in a table");
@@ -220,6 +224,7 @@ class manifest_run {
   run_counts counts_;
   std::set<std::string> faulty_;
   std::map<std::string, std::string> why_not_;
+  std::vector<variant_error> errors_;  ///< of a type's variants that are right so far
 };
 
 }  // namespace
