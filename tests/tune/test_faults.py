@@ -173,6 +173,23 @@ def check_run(*words, status):
     return done.stdout + done.stderr
 
 
+def manifest_of(root):
+    return os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+
+
+def check_faulty(path, manifest, bad):
+    """Runs the manifest's variants `bad`, each with its reason, and `right`."""
+    said = check_run(path, "--limit", "3s", status=2)
+    for name, reason in bad.items():
+        lines = re.findall(
+            rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; fix its kernel", said, re.MULTILINE
+        )
+        check(len(lines) == 1, f"{path}: {len(lines)} lines say what is wrong with '{name}':\n{said}")
+    check(f"{len(bad) + 1} variants were run, {len(bad)} of them are faulty; 0 were not run" in said, said)
+    check(not re.search(r"^error: .*'right'", said, re.MULTILINE), said)
+    check(re.search(r"^the largest error is 0\.\d+ of the tolerance: variant 'right' of ", said, re.MULTILINE), said)
+
+
 def test_check_run():
     # The same judging without a table: of a root, a folder and a manifest by itself, wherever it lies.
     good = make_root("run_good", ["right", "slow"])
@@ -190,17 +207,12 @@ def test_check_run():
         "hang": "no answer within 3 s",
     }
     root = make_root("run_bad", [*bad, "right"])
-    manifest = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
-    for path in [root, os.path.dirname(manifest), manifest]:
-        said = check_run(path, "--limit", "3s", status=2)
-        for name, reason in bad.items():
-            lines = re.findall(
-                rf"^error: {manifest}: variant '{name}', run at dtype=f32 .*{reason}.*; fix its kernel", said, re.MULTILINE
-            )
-            check(len(lines) == 1, f"{path}: {len(lines)} lines say what is wrong with '{name}':\n{said}")
-        check("9 variants were run, 8 of them are faulty; 0 were not run" in said, said)
-        check(not re.search(r"^error: .*'right'", said, re.MULTILINE), said)
-        check(re.search(r"^the largest error is 0\.\d+ of the tolerance: variant 'right' of ", said, re.MULTILINE), said)
+    check_faulty(root, manifest_of(root), bad)
+    # A folder, and a manifest by itself, wherever it lies.
+    few = {name: bad[name] for name in ("naive", "underrun")}
+    manifest = manifest_of(make_root("run_few", [*few, "right"]))
+    check_faulty(os.path.dirname(manifest), manifest, few)
+    check_faulty(manifest, manifest, few)
     # A variant that is right at one problem and wrong at a later one leaves no error behind.
     said = check_run(make_root("run_ragged", ["ragged", "right"]), status=2)
     check(re.search("variant 'ragged', run at dtype=f32 rows=64 columns=64, wrong results", said), said)
@@ -227,7 +239,7 @@ def test_check_run():
         check(not re.search(r"^error: .*'right'", said, re.MULTILINE), said)
     # What cannot be run is said, and does not look right.
     picky = make_root("run_picky", ["right"])
-    path = os.path.join(picky, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    path = manifest_of(picky)
     held = read_json(path)
     held["variants"][0]["requires"] = ["columns == 12345"]
     write_json(path, held)
