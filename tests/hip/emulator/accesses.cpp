@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <string_view>
 #include <utility>
@@ -74,12 +73,11 @@ void wave::execute_memory(const instruction& what) {
   // Its order to what other waves do would be open.
   if (memory.shared && signalled_)
     throw fault{"accesses the LDS between a barrier's signal and wait, which is not known"};
-  pending one;
   const unsigned loaded = what.returns ? (kind_of.result_bits + 31U) / 32 : 0;
-  one.kind = memory.shared ? arrival::shared : loaded == 0 ? arrival::store : arrival::vector;
-  one.exec = exec();
-  one.result = what.result;
-  one.rows = static_cast<std::uint8_t>(loaded);
+  pending& one = send(memory.shared ? arrival::shared
+                      : loaded == 0 ? arrival::store
+                                    : arrival::vector,
+                      what.result, static_cast<std::uint8_t>(loaded));
   one.mask = kind_of.loaded_mask;
   memory_call call{
       &memory,      nullptr,     nullptr, one.data.data(), static_cast<std::uint32_t>(what.immediate),
@@ -111,7 +109,6 @@ void wave::execute_memory(const instruction& what) {
         result[i][lane] = (result[i][lane] & ~one.mask) | (0x7fc0ffad & one.mask);
     }
   }
-  send(std::move(one));
 }
 
 void wave::execute_scalar_memory(const instruction& what) {
@@ -127,28 +124,19 @@ void wave::execute_scalar_memory(const instruction& what) {
   const bool is_part =
       emulated == family::rdna4 && std::string_view{kind_of.name}.find("_B") == std::string_view::npos;
   kind_of.memory(call, 0, is_part ? address : address & ~std::uint64_t{3});
-  pending one;
-  one.kind = arrival::scalar;
-  one.result = what.result;
-  one.rows = static_cast<std::uint8_t>((kind_of.result_bits + 31U) / 32);
+  pending& one =
+      send(arrival::scalar, what.result, static_cast<std::uint8_t>((kind_of.result_bits + 31U) / 32));
   for (unsigned i = 0; i < one.rows; ++i) {
     one.scalars[i] = loaded[i][0];
     set_scalar(static_cast<std::uint16_t>(what.result + i), 0xdeadbeefU);
   }
-  send(std::move(one));
 }
 
-void wave::send(pending&& one) {
-  switch (one.kind) {
-    case arrival::vector:
-      vector_.push_back(std::move(one));
-      break;
-    case arrival::store:
-      if (is_cdna) vector_.push_back(std::move(one));
-      break;
-    default:
-      others_.push_back(std::move(one));
-  }
+/// To be filled by the caller.
+pending& wave::send(arrival kind, std::uint16_t result, std::uint8_t rows) {
+  if (kind == arrival::store && !is_cdna) return unheeded_;
+  arrivals& which = kind == arrival::vector || kind == arrival::store ? vector_ : others_;
+  return which.add(kind, result, rows, exec());
 }
 
 void wave::arrive(const pending& one) {
@@ -170,38 +158,26 @@ void wave::arrive(const pending& one) {
 /// Lets arrive what has arrived for sure when no more than so many are on their way. Loads of vectors return
 /// in order, those of the LDS among themselves, those of scalars in any.
 void wave::wait(std::size_t vector_loads, std::size_t others) {
-  while (vector_.size() > vector_loads) {
-    arrive(vector_.front());
-    vector_.pop_front();
-  }
+  const auto let = [this](const pending& one) { arrive(one); };
+  if (vector_.size() > vector_loads)
+    vector_.take(
+        vector_.size() - vector_loads, [](const pending&) { return true; }, let);
   if (others_.size() <= others) return;
-  if (others == 0) {
-    for (const pending& one : others_) arrive(one);
-    others_.clear();
-    return;
-  }
-  std::deque<pending> left;
-  std::size_t shared_behind = 0;
-  while (!others_.empty()) {
-    if (others_.back().kind == arrival::shared && shared_behind++ >= others)
-      arrive(others_.back());
-    else
-      left.push_front(std::move(others_.back()));
-    others_.pop_back();
-  }
-  others_ = std::move(left);
+  if (others == 0)
+    others_.take(
+        others_.size(), [](const pending&) { return true; }, let);
+  else
+    wait_of(arrival::shared, others);
 }
 
 /// The same with counters that are apart, as RDNA4 has them.
 void wave::wait_of(arrival kind, std::size_t left) {
-  const auto is_meant = [kind](const pending& one) { return one.kind == kind; };
-  auto sent = static_cast<std::size_t>(std::count_if(others_.begin(), others_.end(), is_meant));
   if (kind == arrival::scalar && left != 0) return;  // they return in any order
-  for (auto one = others_.begin(); sent > left; --sent) {
-    one = std::find_if(one, others_.end(), is_meant);
-    arrive(*one);
-    one = others_.erase(one);
-  }
+  const std::size_t sent = others_.count(kind);
+  if (sent <= left) return;
+  others_.take(
+      sent - left, [kind](const pending& one) { return one.kind == kind; },
+      [this](const pending& one) { arrive(one); });
 }
 
 }  // namespace emulator

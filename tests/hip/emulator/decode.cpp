@@ -326,12 +326,24 @@ class decoder {
     }
     const bool selects = out.select[0] != 6 || out.select[1] != 6;
     out.plain = out.neg == 0 && out.abs == 0 && (out.opsel & 7U) == 0 && out.dpp < 0 && !selects &&
-                out.high_sources == 0 && out.shape != form::vop3p;
+                out.high_sources == 0 && (out.shape != form::vop3p || packs_as_it_is(out));
     out.plain_result = out.omod == 0 && !out.clamp && out.result_select == 6 && (out.opsel & 8U) == 0 &&
                        out.dpp < 0 && !out.high_result;
     if (out.clamp && what.result_type == number::integer && what.writes_carry == false &&
         what.result_bits != 0)
       throw std::runtime_error{std::string{what.name} + " with saturation is not known"};
+  }
+
+  /// A packed instruction that takes both halves of each source from where they are.
+  [[nodiscard]] static bool packs_as_it_is(const instruction& of) {
+    if (of.neg != 0 || of.neg_hi != 0 || of.opsel != 0) return false;
+    for (unsigned i = 0; i < 3; ++i) {
+      const unsigned bits = of.what->bits[i];
+      if (bits == 0) continue;
+      const bool is_constant = of.source[i] >= 128 && of.source[i] < 256;  // in both halves of 64 bits
+      if ((of.opsel_hi >> i & 1U) == 0 || (bits == 64 && is_constant)) return false;
+    }
+    return true;
   }
 
   /// The code of a vector register, or of one of accumulation.

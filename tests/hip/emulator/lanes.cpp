@@ -39,11 +39,7 @@ void wave::swap(const instruction& what) {
 void wave::exchange_lanes(const instruction& what) {
   refresh_mask();
   const row& addresses = *vector(what.source[0], 1);
-  pending one;
-  one.kind = arrival::shared;
-  one.exec = exec();
-  one.result = what.result;
-  one.rows = 1;
+  pending& one = send(arrival::shared, what.result, 1);
   one.data[0] = row{};
   const auto offset = static_cast<std::uint32_t>(what.immediate);
   if (what.does == work::swizzle) {
@@ -70,7 +66,6 @@ void wave::exchange_lanes(const instruction& what) {
   for (unsigned lane = 0; lane < lanes; ++lane) {
     if (mask_[lane] != 0) result[lane] = 0x7fc0ffad;
   }
-  send(std::move(one));
 }
 
 /// v_permlane16_b32 and v_permlanex16_b32: within a row of 16 lanes, or from the row beside it.
@@ -113,11 +108,7 @@ void wave::read_transposed(const instruction& what) {
     const std::uint64_t address = addresses[lane] + static_cast<std::uint64_t>(what.immediate);
     read[lane] = memory.load<std::uint64_t>(address & 0xffffffffU);
   }
-  pending one;
-  one.kind = arrival::shared;
-  one.exec = exec();
-  one.result = what.result;
-  one.rows = 2;
+  pending& one = send(arrival::shared, what.result, 2);
   row* const result = vector(what.result, 2);
   for (unsigned lane = 0; lane < lanes; ++lane) {
     std::uint64_t column = 0;
@@ -130,7 +121,6 @@ void wave::read_transposed(const instruction& what) {
       result[i][lane] = 0x7fc0ffad;  // until it arrives
     }
   }
-  send(std::move(one));
 }
 
 }  // namespace emulator

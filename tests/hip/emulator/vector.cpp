@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Instructions that compute in all lanes at once, also those of matrices.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 #include "matrix.hpp"
 #include "wave.hpp"
@@ -11,14 +13,25 @@ namespace emulator {
 
 namespace {
 
+/// Of eight bytes that are 0 or 1, one product makes a byte of eight bits.
 std::uint64_t pack_bits(const row& bits) {
+  std::array<std::uint8_t, lanes> bytes;
+  for (unsigned lane = 0; lane < lanes; ++lane) bytes[lane] = static_cast<std::uint8_t>(bits[lane] & 1U);
   std::uint64_t mask = 0;
-  for (unsigned lane = 0; lane < lanes; ++lane) mask |= static_cast<std::uint64_t>(bits[lane] & 1U) << lane;
+  for (unsigned i = 0; i < lanes / 8; ++i) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, bytes.data() + std::size_t{8} * i, sizeof eight);
+    mask |= (eight * 0x0102040810204080U >> 56U) << 8 * i;
+  }
   return mask;
 }
 
+/// In halves of 32 bits, which compilers make vector instructions of.
 void spread_bits(std::uint64_t mask, row& bits, std::uint32_t one) {
-  for (unsigned lane = 0; lane < lanes; ++lane) bits[lane] = (mask >> lane & 1U) != 0 ? one : 0;
+  for (unsigned first = 0; first < lanes; first += 32) {
+    const auto half = static_cast<std::uint32_t>(mask >> first);
+    for (unsigned lane = 0; lane < 32; ++lane) bits[first + lane] = (0U - (half >> lane & 1U)) & one;
+  }
 }
 
 }  // namespace

@@ -1,29 +1,16 @@
 // SPDX-License-Identifier: MIT
-// One wave: its registers, and the loads whose results have not arrived.
+// One wave: its registers and what it executes.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <utility>
 #include <vector>
 
+#include "arrivals.hpp"
 #include "program.hpp"
 
 namespace emulator {
-
-enum class arrival : std::uint8_t { vector, store, shared, scalar };
-
-/// A result on its way. Until the wait that covers it, the registers hold garbage.
-struct pending {
-  arrival kind = arrival::store;
-  std::uint16_t result = 0;
-  std::uint8_t rows = 0;
-  std::uint64_t exec = 0;
-  std::uint32_t mask = ~0U;                 ///< the bits of each register that are written
-  std::array<row, 4> data;                  ///< of vector registers
-  std::array<std::uint32_t, 16> scalars{};  ///< of scalar ones
-};
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): there are few, and rows are aligned
 class wave {
@@ -99,7 +86,7 @@ class wave {
   void execute_matrix(const instruction& what);
   [[nodiscard]] bool branches(const instruction& what) const;
 
-  void send(pending&& one);
+  [[nodiscard]] pending& send(arrival kind, std::uint16_t result, std::uint8_t rows);
   void wait(std::size_t vector_loads, std::size_t others);
   void wait_of(arrival kind, std::size_t left);
   void arrive(const pending& one);
@@ -116,8 +103,9 @@ class wave {
   std::array<std::array<row, 2>, 3> sources_{};
   std::array<row, 2> result_{};
   std::array<row, 2> first_of_two_{};
-  std::deque<pending> vector_;  ///< in the order of issue; of gfx9 the stores as well
-  std::deque<pending> others_;
+  arrivals vector_;  ///< of gfx9 the stores as well
+  arrivals others_;
+  pending unheeded_;  ///< of stores that no wait covers
 };
 
 /// How often each kind was executed, by its place in `kinds`.
