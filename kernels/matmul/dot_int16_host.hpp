@@ -129,18 +129,8 @@ SWITCHYARD_INLINE void dot_rows_int16(WeightRow weights, const rounded_rows<std:
   std::int64_t first = 0;
   for (; first + factor_groups <= x.groups; first += factor_groups)
     add_groups(first, std::integral_constant<std::size_t, factor_groups>{});
-  switch (x.groups - first) {  // never in formats whose blocks are 256 weights
-    case 3:
-      add_groups(first, std::integral_constant<std::size_t, 3>{});
-      break;
-    case 2:
-      add_groups(first, std::integral_constant<std::size_t, 2>{});
-      break;
-    case 1:
-      add_groups(first, std::integral_constant<std::size_t, 1>{});
-      break;
-    default:
-      break;
+  if constexpr (block_elements(Format) < factor_groups * group) {
+    for (; first < x.groups; ++first) add_groups(first, std::integral_constant<std::size_t, 1>{});
   }
   unroll<count>([&](auto i) __attribute__((always_inline)) {
     if constexpr (has_offsets<Format>) sums[i] += _mm256_blend_ps(offsets[i], _mm256_setzero_ps(), 0x55);

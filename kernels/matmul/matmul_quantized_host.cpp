@@ -223,7 +223,9 @@ void dot_int16(const block& here, matmul_arguments a, std::int32_t block_rows, s
         for (; n + static_cast<std::int64_t>(together) <= mine.outputs;
              n += static_cast<std::int64_t>(together))
           dot_at(n, std::integral_constant<std::size_t, together>{});
-        for (; n < mine.outputs; ++n) dot_at(n, std::integral_constant<std::size_t, 1>{});
+        if constexpr (together > 1) {
+          for (; n < mine.outputs; ++n) dot_at(n, std::integral_constant<std::size_t, 1>{});
+        }
       });
   for (std::int64_t row = 0; row < mine.rows; ++row)
     store_results(a, mine.first_row + row, mine.first_output, results + row * block_outputs, mine.outputs);
