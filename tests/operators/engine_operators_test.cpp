@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -128,9 +129,9 @@ TEST_CASE("products of rows with gaps", "[matmul_quantized]") {
             out.view(at, {rows, outputs}, {outputs + gap, 1}),
             {.bias = bias.view(at, {outputs}), .int8_activations = int8_activations});
       };
-      std::vector<std::vector<sy::reference::matmul_value>> wanted;
-      for (std::int64_t row = 0; row < rows; ++row)
-        wanted.push_back(sy::reference::matmul_quantized(call(side::host), row, 0, outputs));
+      std::vector<std::int64_t> all(static_cast<std::size_t>(rows));
+      std::iota(all.begin(), all.end(), std::int64_t{0});
+      const auto wanted = sy::reference::matmul_quantized(call(side::host), all, 0, outputs);
       const std::size_t count = sy::test::for_each_variant<ops::matmul_quantized>(
           call(side::device), [&](const std::string& id, const auto& run) {
             out.poison();

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include <switchyard/devices/driver.hpp>
 #include <switchyard/operators/matmul_quantized.hpp>
@@ -77,15 +79,19 @@ struct workload<operators::matmul_quantized> {
                      expectation& out) {
     if (sample.rows().empty()) return;
     auto& values = out.of("out", a.out, a.out_dtype);
-    for (const std::int64_t part : sample.rows()) {
-      const std::int64_t row = part / parts(a);
-      const std::int64_t first = part % parts(a) * part_outputs;
+    std::map<std::int64_t, std::vector<std::int64_t>> rows_of;  // by the first output
+    for (const std::int64_t part : sample.rows())
+      rows_of[part % parts(a) * part_outputs].push_back(part / parts(a));
+    for (const auto& [first, rows] : rows_of) {
       const auto wanted =
-          reference::matmul_quantized(a, row, first, std::min(part_outputs, a.out_features - first));
-      for (std::size_t i = 0; i < wanted.size(); ++i) {
-        values.want(row * a.out_stride_row + first + static_cast<std::int64_t>(i), wanted[i].value,
-                    arithmetic_error(a.in_features, wanted[i].magnitude) + 8 * wanted[i].deviation +
-                        smallest_of(a.out_dtype) + unit_of(a.out_dtype) * std::abs(wanted[i].value));
+          reference::matmul_quantized(a, rows, first, std::min(part_outputs, a.out_features - first));
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (std::size_t n = 0; n < wanted[i].size(); ++n) {
+          const auto& [value, magnitude, deviation] = wanted[i][n];
+          values.want(rows[i] * a.out_stride_row + first + static_cast<std::int64_t>(n), value,
+                      arithmetic_error(a.in_features, magnitude) + 8 * deviation + smallest_of(a.out_dtype) +
+                          unit_of(a.out_dtype) * std::abs(value));
+        }
       }
     }
   }
