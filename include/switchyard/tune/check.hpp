@@ -282,10 +282,12 @@ class judge {
         return "writes past the end of a tensor of " + std::to_string(tensor.bytes) + " bytes, " +
                std::to_string(bad - margin.begin()) + " bytes behind it";
       }
-      if (written_[i] || tensor.is_result() || tensor.bytes > max_compared_input) continue;
+      if (written_[i] || tensor.is_result() || tensor.bytes == 0 || tensor.bytes > max_compared_input)
+        continue;
       std::vector<std::byte> now(tensor.bytes);
-      if (!now.empty()) tensor.download(now.data(), now.size());
-      if (now != copies_.bytes(i)) {
+      tensor.download(now.data(), now.size());
+      // Vectors of std::byte are compared a byte at a time.
+      if (std::memcmp(now.data(), copies_.bytes(i).data(), now.size()) != 0) {
         return "changes an input, a tensor of " + std::to_string(tensor.bytes) + " bytes";
       }
     }
