@@ -37,7 +37,8 @@ inline void record_variant(std::string_view operation, const std::string& id) {
   if (path == nullptr) return;
   static std::ofstream out{path};
   static std::set<std::string> known;
-  if (known.insert(id).second) out << "variant " << operation << ' ' << id << std::endl;
+  const std::string line = "variant " + std::string{operation} + ' ' + id;
+  if (known.insert(line).second) out << line << std::endl;
 }
 
 /// SWITCHYARD_TEST_SEED, to repeat a run, else `otherwise`; printed.

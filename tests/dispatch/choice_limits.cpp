@@ -303,8 +303,43 @@ TEST_CASE("limits of numerics admit variants that state them") {
                     has_text("[switchyard.302]") &&
                         has_text("exact (may be off by 0.25 of the tolerance, more than the limit of 0.1)") &&
                         has_text("change the call, its limits, or install a variant that serves it"));
-  CHECK_THROWS_WITH(chosen({.reproducible = "columns"}, 16),
-                    has_text("alike (is not in the reproducible class 'columns' but in 'rows')"));
+  CHECK_THROWS_WITH(
+      chosen({.reproducible = "columns"}, 16),
+      has_text("alike (is not in the reproducible class 'columns' but in 'rows')") &&
+          has_text(" reproducible classes that serve it: 'rows'; change the call, its limits,"));
+}
+
+TEST_CASE("errors name the obstacles of the demanded class, and the classes that would serve") {
+  const disk files;
+  std::vector<json> variants{stamp_variant("fast", 1), stamp_variant("alike", 2), stamp_variant("tiled", 3),
+                             stamp_variant("tiled_small", 4), stamp_variant("large", 5)};
+  variants[1]["reproducible"] = "rows";
+  variants[1]["requires"] = {"seqlen <= 16"};
+  variants[2]["reproducible"] = variants[3]["reproducible"] = "tiles";
+  variants[4]["reproducible"] = "large";
+  variants[4]["requires"] = {"seqlen > 4096"};
+  files.put_manifest("stamp", variants);
+  sy::catalog catalog{files.options()};
+  const auto refused = [&](sy::choice_limits limits, std::int64_t seqlen) {
+    sy::dispatcher<stamp> on = limited(catalog, std::move(limits));
+    try {
+      static_cast<void>(run(on, {.seqlen = seqlen}));
+    } catch (const sy::call_error& error) {
+      return std::string{error.what()};
+    }
+    return std::string{};
+  };
+  const std::string long_one = refused({.reproducible = "rows"}, 17);
+  CHECK_THAT(long_one,
+             has_text("Nearest: alike (requires seqlen <= 16);") &&
+                 has_text(" reproducible classes that serve it: 'tiles'; change the call, its limits,"));
+  CHECK(long_one.find("fast") == std::string::npos);
+  CHECK_THAT(refused({.reproducible = "row"}, 8),
+             has_text("reproducible classes that serve it: 'rows', 'tiles';"));
+  CHECK_THAT(refused({.reproducible = "row"}, 5000), has_text("classes that serve it: 'tiles', 'large';"));
+  CHECK_THAT(refused({.max_error = 0.5, .reproducible = "tiles"}, 8),
+             has_text("tiled (may be off by 1 of the tolerance, more than the limit of 0.5);") &&
+                 has_text(" no reproducible class serves it; change the call, its limits,"));
 }
 
 TEST_CASE("a new manifest under a limit: what needs more is not chosen") {

@@ -127,6 +127,12 @@ void blinking(call of) {
   softmax(of, ++calls % 2 == 0 ? 1.01F : 1.0F);
 }
 
+/// Right within the tolerance, with other bits every other time.
+void wavering(call of) {
+  static int calls = 0;
+  softmax(of, ++calls % 2 == 0 ? 1.0000005F : 1.0F);
+}
+
 /// Right where columns end within a block of 64, wrong for whole blocks.
 void ragged(call of) {
   softmax(of, of.columns % 64 == 0 ? 1.01F : 1.0F);
@@ -322,6 +328,7 @@ EXPORT_SOFTMAX(lingering);
 EXPORT_SOFTMAX(parting);
 EXPORT_SOFTMAX(fading);
 EXPORT_SOFTMAX(blinking);
+EXPORT_SOFTMAX(wavering);
 EXPORT_SOFTMAX(ragged);
 EXPORT_SOFTMAX(spoiling);
 EXPORT_SOFTMAX(stumbling);

@@ -253,6 +253,22 @@ def test_check_run():
     check("1 variants were run, 0 of them are faulty; 0 were not run" in said, said)
 
 
+def test_check_run_holds_classes_to_their_bits():
+    root = make_root("run_class", ["wavering", "right"])
+    check_run(root, status=0)  # other bits within the tolerance are right, unless a class is stated
+    path = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    held = read_json(path)
+    for variant in held["variants"]:
+        variant["reproducible"] = "rows"
+    write_json(path, held)
+    said = check_run(root, status=2)
+    reason = "results have other bits than those of the first run, though the manifest states the reproducible class 'rows'"
+    check(
+        re.search(rf"^error: {path}: variant 'wavering', run at dtype=f32 .*{reason}; fix its kernel", said, re.MULTILINE), said
+    )
+    check("2 variants were run, 1 of them are faulty; 0 were not run" in said, said)
+
+
 def test_bad_neighbour():
     # What one variant does to its process costs no other one.
     root, table = make_root_and_table("bad_neighbour", ["spoiling", "stumbling", "flushing", "delicate", "right"])

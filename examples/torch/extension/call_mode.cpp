@@ -12,9 +12,13 @@ namespace {
 thread_local std::string explanations;  // JSON objects, one a line
 
 [[nodiscard]] nlohmann::ordered_json to_json(const switchyard::candidate_report& candidate) {
-  return {{"variant", candidate.variant},   {"target", candidate.target},
-          {"config", candidate.config},     {"admissible", candidate.admissible},
-          {"obstacle", candidate.obstacle}, {"microseconds", candidate.microseconds}};
+  return {{"variant", candidate.variant},
+          {"target", candidate.target},
+          {"config", candidate.config},
+          {"reproducible", candidate.reproducible},
+          {"admissible", candidate.admissible},
+          {"obstacle", candidate.obstacle},
+          {"microseconds", candidate.microseconds}};
 }
 
 }  // namespace
@@ -37,6 +41,7 @@ void keep_explanation(const switchyard::explanation& why) {
   out["microseconds"] = why.chosen.microseconds;
   out["stale"] = why.chosen.stale;
   out["manifest"] = why.manifest;
+  out["reproducible"] = why.reproducible;
   out["table"] = why.table;
   out["row"] = why.row_at;
   out["launches"] = why.launches;

@@ -35,7 +35,7 @@ std::vector<std::string> wheel_roots;  // guarded by roots_mutex
 
 }  // namespace
 
-sy::state_source& kernels() {
+sy::catalog& kernels() {
   return open_catalog();
 }
 

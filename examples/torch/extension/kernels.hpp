@@ -5,14 +5,14 @@
 #include <string>
 
 #include <switchyard/devices/device.hpp>
-#include <switchyard/serving/state_source.hpp>
+#include <switchyard/dispatcher.hpp>
 
 #include "device_stream.hpp"
 
 namespace switchyard_torch {
 
 /// Opens the catalog once; its roots are SWITCHYARD_PATH, those of the installed wheels, then the usual ones.
-[[nodiscard]] switchyard::state_source& kernels();
+[[nodiscard]] switchyard::catalog& kernels();
 
 /// The device of a device stream. Throws driver_error.
 [[nodiscard]] switchyard::device device_of(const device_stream& where);

@@ -23,11 +23,11 @@ inline namespace v0 {
 /// One candidate in an explanation.
 struct candidate_report {
   std::string variant;
-  std::string target;  ///< "cuda sm_90a"
-  std::string config;  ///< "block_m=64,block_n=128"
+  std::string target;        ///< "cuda sm_90a"
+  std::string config;        ///< "block_m=64,block_n=128"
+  std::string reproducible;  ///< the class that its manifest states; empty: none
   bool admissible = false;
-  std::string
-      obstacle;  ///< the first rule that excludes it, or why it cannot be computed; empty: it may serve
+  std::string obstacle;      ///< what excludes it first, or why it cannot be computed; empty: it may serve
   bool passed_over = false;  ///< it may serve the problem, but `obstacle` makes it give way
   double microseconds = 0;   ///< in the deciding row, or carried from the nearest by its cost; 0: unknown
 };
@@ -58,9 +58,10 @@ struct explanation {
 
 namespace detail {
 
-/// Why a candidate may not serve a problem; empty: it may.
+/// Why a candidate may not serve a problem; empty: it may. `of_any_class`: but for a limit to a reproducible
+/// class.
 [[nodiscard]] std::string find_obstacle(const selector& from, std::uint32_t index, problem_view problem,
-                                        unusable_flags unusable);
+                                        unusable_flags unusable, bool of_any_class = false);
 
 /// Why a call does not come to a candidate although selection may: an obstacle, or that it cannot be
 /// computed.

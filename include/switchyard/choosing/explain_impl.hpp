@@ -31,7 +31,7 @@ inline namespace v0 {
 namespace detail {
 
 SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t index, problem_view problem,
-                                          unusable_flags unusable) {
+                                          unusable_flags unusable, bool of_any_class) {
   const candidate& refused = from.candidates[index];
   for (const axis_value& wanted : refused.variant->type) {
     if (problem[wanted.axis] == wanted.value) continue;
@@ -42,15 +42,16 @@ SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t in
            format_value(axis, problem[wanted.axis]);
   }
   const evaluation values{problem, from.device.attributes, {}, nullptr};
-  if (std::string exceeded = find_exceeded(from.limits, *refused.variant); !exceeded.empty()) return exceeded;
+  choice_limits limits = from.limits;
+  if (of_any_class) limits.reproducible = refused.variant->reproducible;
+  if (std::string exceeded = find_exceeded(limits, *refused.variant); !exceeded.empty()) return exceeded;
   const std::int64_t need =
       refused.max_workspace == choice_limits::any_workspace ? 0 : workspace_need(*refused.variant, values);
   if (need < 0) return find_unfit(from, *refused.variant, problem);
-  if (need > refused.max_workspace) {
+  if (need > refused.max_workspace)
     return "needs " + std::to_string(need) + " bytes of workspace, more than the limit of " +
            std::to_string(refused.max_workspace);
-  }
-  if (!refused.fits || !refused.fits_problem(values)) {
+  if ((!refused.fits && !of_any_class) || !refused.fits_problem(values)) {
     for (const expression* shared : refused.shared) {
       const fault why = shared->evaluate(values).why;
       if (why != fault::none && why != fault::overflow) return "shared_bytes " + std::string{to_string(why)};
@@ -66,13 +67,11 @@ SWITCHYARD_COLD std::string find_obstacle(const selector& from, std::uint32_t in
   }
   for (const std::uint32_t denied : refused.denials) {
     const candidate_denial& denial = from.denials[denied];
-    if (matches(denial.type, problem)) {
+    if (matches(denial.type, problem))
       return "denied by " + denial.table + (denial.reason.empty() ? "" : ": " + denial.reason);
-    }
   }
-  if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed)) {
+  if (index < unusable.size() && unusable[index].load(std::memory_order_relaxed))
     return "could not be loaded; see the warning";
-  }
   return {};
 }
 
@@ -95,6 +94,20 @@ SWITCHYARD_COLD std::int64_t least_workspace_need(const candidate_set& from, pro
     if (need >= 0 && (least < 0 || need < least)) least = need;
   }
   return least;
+}
+
+/// Names the reproducible classes of which a candidate may serve a problem but for the limit to another.
+[[nodiscard]] inline std::string format_classes(const selector& from, problem_view problem,
+                                                unusable_flags unusable) {
+  std::string out;
+  for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
+    const std::string name = "'" + from.candidates[i].variant->reproducible + "'";
+    if (name.size() > 2 && out.find(name) == out.npos &&
+        find_obstacle(from, i, problem, unusable, true).empty())
+      out += (out.empty() ? "" : ", ") + name;
+  }
+  return out.empty() ? " no reproducible class serves it;"
+                     : " reproducible classes that serve it: " + out + ";";
 }
 
 [[nodiscard]] inline std::string format_target(const candidate& of) {
@@ -134,11 +147,10 @@ SWITCHYARD_COLD explanation explain(const selector& from, problem_view asked, co
     out.manifest = winner.from->path;
     out.max_error = winner.variant->max_error;
     out.reproducible = winner.variant->reproducible;
-    for (const launch& launch : winner.variant->launches) {
+    for (const launch& launch : winner.variant->launches)
       out.launches.push_back(launch.is_fill
                                  ? "fill of " + winner.variant->workspace[launch.fill_workspace].name
                                  : launch.kernel + " of " + launch.blob);
-    }
   }
   if (chosen.group != no_index && chosen.row != no_index) {
     const indexed_group& group = from.groups[chosen.group];
@@ -174,15 +186,15 @@ SWITCHYARD_COLD explanation explain(const selector& from, problem_view asked, co
     report.variant = from.candidates[i].variant->id;
     report.target = detail::format_target(from.candidates[i]);
     report.config = format_config(*from.candidates[i].variant);
+    report.reproducible = from.candidates[i].variant->reproducible;
     report.obstacle = detail::find_obstacle(from, i, problem, unusable);
     if (report.obstacle.empty()) {
       report.obstacle = detail::find_unfit(from, *from.candidates[i].variant, problem, arguments);
       report.passed_over = !report.obstacle.empty();
     }
     report.admissible = report.obstacle.empty();
-    if (has_row && out.timed) {
+    if (has_row && out.timed)
       report.microseconds = detail::find_time(from.groups[chosen.group], chosen.row, growth, i, problem);
-    }
     out.candidates.push_back(std::move(report));
   }
   return out;
@@ -248,7 +260,6 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
                                             const failure_context& context) {
   const padded_problem padded{*from.op, asked};
   const problem_view problem = padded.view();
-  const std::size_t count = context.count;
   const std::vector<std::string>& targets = context.targets;
   const bool has_forced = from.is_forced && !from.forced.empty();  // then that is the cause
   std::string out =
@@ -259,23 +270,20 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
     out += "SWITCHYARD_FORCE asks for '" + from.force_text + "', ";
     if (from.forced.empty()) {
       std::vector<std::string> known;
-      for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
+      for (std::uint32_t i = 0; i < from.candidates.size(); ++i)
         if (detail::find_reason(from, i, problem, unusable).empty())
           known.push_back(from.candidates[i].variant->id);
-      }
-      if (!known.empty()) {
+      if (!known.empty())
         return out + "which is no variant" + text::suggestion(from.force_text, known) +
                "; these would serve the call: " + text::join(known);
-      }
       out += "which is no variant, and without it nothing serves the call either: ";
     }
   }
   if (has_forced) {
     out += "which may not serve it:";
-    for (const std::uint32_t index : from.forced) {
+    for (const std::uint32_t index : from.forced)
       out += " " + from.candidates[index].variant->id + " " +
              detail::find_reason(from, index, problem, unusable) + ";";
-    }
     return out + " unset the variable, or force another variant";
   }
   if (targets.empty()) {
@@ -295,41 +303,34 @@ SWITCHYARD_COLD std::string explain_failure(const selector& from, problem_view a
            text::join(targets) + ". Build them for " + from.device.arch +
            detail::format_searched(context.searched);
   }
-  // Nearest: fewest type axes that differ, then those whose types match and whose conditions fail.
-  struct near {
-    std::size_t differing;
-    std::uint32_t index;
-  };
-  std::vector<near> nearest;
-  std::size_t fewest = max_axes + 1;
+  // Nearest: fewest type axes that differ, then those whose types match and whose conditions fail. Of the
+  // class that is demanded, where it has any.
+  std::vector<std::uint32_t> nearest;
+  std::size_t fewest = 2 * max_axes + 1;
+  const std::string& wanted_class = from.limits.reproducible;
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     std::size_t differing = 0;
-    for (const axis_value& wanted : from.candidates[i].variant->type) {
+    for (const axis_value& wanted : from.candidates[i].variant->type)
       if (problem[wanted.axis] != wanted.value) ++differing;
-    }
+    if (!wanted_class.empty() && from.candidates[i].variant->reproducible != wanted_class)
+      differing += max_axes;
     if (differing < fewest) {
       fewest = differing;
       nearest.clear();
     }
-    if (differing == fewest && nearest.size() < 3) nearest.push_back({differing, i});
+    if (differing == fewest && nearest.size() < 3) nearest.push_back(i);
   }
-  out += "none of " + std::to_string(count) + " variants serves it. Nearest:";
-  for (const near& neighbour : nearest) {
-    out += " " + from.candidates[neighbour.index].variant->id + " (" +
-           detail::find_reason(from, neighbour.index, problem, unusable) + ");";
+  out += "none of " + std::to_string(context.count) + " variants serves it. Nearest:";
+  bool is_limited = !wanted_class.empty();
+  for (const std::uint32_t index : nearest) {
+    const variant& one = *from.candidates[index].variant;
+    out += " " + one.id + " (" + detail::find_reason(from, index, problem, unusable) + ");";
+    is_limited = is_limited || (fewest == 0 && !detail::find_exceeded(from.limits, one).empty());
   }
-  const std::int64_t least = from.limits.workspace_bytes == choice_limits::any_workspace
-                                 ? -1
-                                 : detail::least_workspace_need(from, problem, unusable);
-  if (least > from.limits.workspace_bytes) {
+  const std::int64_t least = detail::least_workspace_need(from, problem, unusable);
+  if (least > from.limits.workspace_bytes)
     return out + " a workspace limit of at least " + std::to_string(least) + " bytes would do";
-  }
-  bool is_limited = false;
-  for (const near& neighbour : nearest) {
-    is_limited = is_limited ||
-                 (neighbour.differing == 0 &&
-                  !detail::find_exceeded(from.limits, *from.candidates[neighbour.index].variant).empty());
-  }
+  if (!wanted_class.empty()) out += detail::format_classes(from, problem, unusable);
   return out + " change the call" + (is_limited ? ", its limits" : "") +
          ", or install a variant that serves it";
 }

@@ -10,6 +10,7 @@ from . import _fake  # noqa: F401 (registers fake kernels)
 from ._attention import attention, attention_decode, attention_dropout_mask, attention_varlen
 from ._block_mask import BlockMaskLists, prepare_block_mask
 from ._explain import check, explain, generation, prepare, reload
+from ._reproducible import reproducible
 from ._rotary import rotary, rotary_cache
 from ._rows import gated_activation, layer_norm, rms_norm, softmax
 
@@ -27,6 +28,7 @@ __all__ = [
     "prepare",
     "prepare_block_mask",
     "reload",
+    "reproducible",
     "rms_norm",
     "rotary",
     "rotary_cache",

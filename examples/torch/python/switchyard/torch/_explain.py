@@ -26,8 +26,9 @@ def explain(op: Callable, *args, **kwargs) -> dict:
     call, with tensors on the device in question. The dict has: `operator`, `problem` (the call's axes), `device`,
     `variant`, `config`, `target`, `reason` (exact, interpolated, extrapolated, other_device, heuristic, forced,
     pinned, or none where nothing serves), `sentence`, `microseconds` (measured or predicted; 0: unknown),
-    `manifest`, `table`, `row`, `launches`, and `candidates`, each with `admissible` and the `obstacle` that
-    excludes it. Raises RuntimeError for an illegal call, ValueError where `op` calls no operator.
+    `manifest`, `reproducible` (the variant's class, see reproducible()), `table`, `row`, `launches`, and `candidates`, each
+    with `reproducible`, `admissible` and the `obstacle` that excludes it. Raises RuntimeError for an illegal call,
+    ValueError where `op` calls no operator.
     """
     with _call_mode(_EXPLAIN):
         op(*args, **kwargs)

@@ -32,6 +32,10 @@ library.switchyard_torch_add_root.restype = None
 library.switchyard_torch_set_call_mode.argtypes = [ctypes.c_int]
 library.switchyard_torch_set_call_mode.restype = None
 library.switchyard_torch_explanations.restype = ctypes.c_char_p
+library.switchyard_torch_set_class.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
+library.switchyard_torch_set_class.restype = None
+library.switchyard_torch_class.argtypes = [ctypes.c_char_p]
+library.switchyard_torch_class.restype = ctypes.c_char_p
 library.switchyard_torch_generation.restype = ctypes.c_ulonglong
 library.switchyard_torch_reload.restype = ctypes.c_int
 
