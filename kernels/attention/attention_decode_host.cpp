@@ -7,12 +7,15 @@
 //   decode_combine    merges the parts
 //   decode_reference  in double, a query row a block
 //
-// A call becomes one of attention_forward's, whose parts do the rest. Compiled once for each instruction set.
+// A call becomes one of attention_forward's, whose parts do the rest. With keys of `apart`, their rotary
+// columns lie apart. Compiled once for each instruction set.
 #include <cstdint>
+#include <type_traits>
 
 #include <switchyard/devices/host/kernel.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 
+#include "attention_latent_host.hpp"
 #include "attention_reference_host.hpp"
 #include "attention_rows_host.hpp"
 #include "attention_tile_host.hpp"
@@ -48,9 +51,16 @@ using decode_arguments = switchyard::operators::attention_decode::arguments;
   return {a.k_scale, a.v_scale, a.k_scale_stride, a.v_scale_stride};
 }
 
+/// In place of a type of keys.
+struct apart {};
+
 template <class Element, class Kv>
 void decode_rows(const block& this_block, decode_arguments a, std::int32_t block_m, std::int32_t block_n) {
-  attend_rows<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a));
+  if constexpr (std::is_same_v<Kv, apart>) {
+    attend_rows<Element, float>(this_block, forward_of(a), block_m, block_n, {}, rows_widened<Element>{a});
+  } else {
+    attend_rows<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a));
+  }
 }
 
 template <class Element, class Kv>
@@ -61,7 +71,13 @@ void decode_tile(const block& this_block, decode_arguments a, std::int32_t block
 template <class Element, class Kv>
 void decode_split(const block& this_block, decode_arguments a, std::int32_t block_m, std::int32_t block_n,
                   float* partial, float* partial_state) {
-  attend_part<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a), partial, partial_state);
+  if constexpr (std::is_same_v<Kv, apart>) {
+    attend_part<Element, float>(this_block, forward_of(a), block_m, block_n, {}, partial, partial_state,
+                                rows_widened<Element>{a});
+  } else {
+    attend_part<Element, Kv>(this_block, forward_of(a), block_m, block_n, scales_of(a), partial,
+                             partial_state);
+  }
 }
 
 template <class Element>
@@ -74,7 +90,11 @@ void decode_combine(const block& this_block, decode_arguments a, std::int32_t sp
 
 template <class Element, class Kv>
 void decode_reference(const block& this_block, decode_arguments a) {
-  attend_in_double<Element, Kv>(this_block, forward_of(a), scales_of(a));
+  if constexpr (std::is_same_v<Kv, apart>) {
+    attend_in_double<Element, float, Element>(this_block, forward_of(a), {}, rows_widened<Element>{a});
+  } else {
+    attend_in_double<Element, Kv>(this_block, forward_of(a), scales_of(a));
+  }
 }
 
 }  // namespace
@@ -93,6 +113,9 @@ extern const kernel decode_split_bf16_f8_e4m3;
 extern const kernel decode_combine_f16, decode_combine_bf16;
 extern const kernel decode_reference_f16_f16, decode_reference_bf16_bf16, decode_reference_f16_f8_e4m3;
 extern const kernel decode_reference_bf16_f8_e4m3;
+extern const kernel decode_rows_f16_apart, decode_rows_bf16_apart;
+extern const kernel decode_split_f16_apart, decode_split_bf16_apart;
+extern const kernel decode_reference_f16_apart, decode_reference_bf16_apart;
 
 const kernel decode_rows_f16_f16 = make_kernel<&decode_rows<half, half>>();
 const kernel decode_rows_bf16_bf16 = make_kernel<&decode_rows<bfloat, bfloat>>();
@@ -112,5 +135,11 @@ const kernel decode_reference_f16_f16 = make_kernel<&decode_reference<half, half
 const kernel decode_reference_bf16_bf16 = make_kernel<&decode_reference<bfloat, bfloat>>();
 const kernel decode_reference_f16_f8_e4m3 = make_kernel<&decode_reference<half, float8>>();
 const kernel decode_reference_bf16_f8_e4m3 = make_kernel<&decode_reference<bfloat, float8>>();
+const kernel decode_rows_f16_apart = make_kernel<&decode_rows<half, apart>>();
+const kernel decode_rows_bf16_apart = make_kernel<&decode_rows<bfloat, apart>>();
+const kernel decode_split_f16_apart = make_kernel<&decode_split<half, apart>>();
+const kernel decode_split_bf16_apart = make_kernel<&decode_split<bfloat, apart>>();
+const kernel decode_reference_f16_apart = make_kernel<&decode_reference<half, apart>>();
+const kernel decode_reference_bf16_apart = make_kernel<&decode_reference<bfloat, apart>>();
 }
 #pragma GCC visibility pop

@@ -206,6 +206,19 @@ inline void key_rows(const attention_arguments& a, const sequence& s, std::int64
   }
 }
 
+/// The keys and values of a call where they lie.
+template <class Kv>
+struct rows_in_place {
+  using element = Kv;
+
+  template <class Arena>
+  void take(Arena& /*memory*/, std::int64_t /*block_n*/) const {}
+  void find(const attention_arguments& a, const sequence& s, std::int64_t head_kv, key_range range,
+            const Kv** k_rows, const Kv** v_rows) const {
+    key_rows(a, s, head_kv, range, k_rows, v_rows);
+  }
+};
+
 /// Whether scores need more than scaling, so that the scale cannot be put into the queries.
 [[nodiscard]] inline bool has_score_terms(const attention_arguments& a) {
   return a.soft_cap != 0.0F || a.bias != nullptr || a.alibi_slopes != nullptr;

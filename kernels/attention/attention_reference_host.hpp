@@ -18,9 +18,11 @@ namespace {
 
 using switchyard::host::block;
 
-/// Scratch: 8 * head_dim_v + 64 bytes. The grid is [queries, heads, batch].
-template <class Element, class Kv, class Query = Element>
-void attend_in_double(const block& this_block, const attention_arguments& a, const kv_scales& scales) {
+/// Scratch: 8 * head_dim_v + 64 bytes, and what the source of keys takes for one. The grid is [queries,
+/// heads, batch].
+template <class Element, class Kv, class Query = Element, class Source = rows_in_place<Kv>>
+void attend_in_double(const block& this_block, const attention_arguments& a, const kv_scales& scales,
+                      Source source = {}) {
   const sequence s{a, this_block.index.z};
   const std::int64_t i = this_block.index.x;
   const std::int64_t h = this_block.index.y;
@@ -31,6 +33,7 @@ void attend_in_double(const block& this_block, const attention_arguments& a, con
   const Query* q = query_row<Query>(a, s, h, i);
   arena memory{this_block.scratch};
   auto* values = memory.take<double>(a.head_dim_v);
+  source.take(memory, 1);
   std::fill_n(values, a.head_dim_v, 0.0);
 
   constexpr double none = -std::numeric_limits<double>::infinity();
@@ -39,9 +42,9 @@ void attend_in_double(const block& this_block, const attention_arguments& a, con
   const key_range seen = s.visible(a, i);
   for (std::int64_t j = seen.begin; j < seen.end; ++j) {
     if (!sees_in_blocks(a, s.batch, h, i, j)) continue;
-    const Kv* k = nullptr;
-    const Kv* v = nullptr;
-    key_rows(a, s, head_kv, {j, j + 1}, &k, &v);
+    const typename Source::element* k = nullptr;
+    const typename Source::element* v = nullptr;
+    source.find(a, s, head_kv, {j, j + 1}, &k, &v);
     double x = 0.0;
     for (std::int64_t d = 0; d < a.head_dim; ++d) {
       x += static_cast<double>(to_float(q[d])) * static_cast<double>(to_float(k[d]));

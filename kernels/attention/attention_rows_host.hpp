@@ -151,12 +151,16 @@ SWITCHYARD_INLINE void for_rows(std::int64_t count, Function f) {
 
 /// Values and softmax of a few query rows over a range of keys, in a block's scratch. With
 /// w = round_up(head_dim_v, 32) and u = round_up(head_dim, 32) it takes
-/// 4 * (block_m * (u + w + block_n + 4) + 4 * block_n) + 512 bytes. block_n is a multiple of 32.
-template <class Element, class Kv = Element>
+/// 4 * (block_m * (u + w + block_n + 4) + 4 * block_n) + 512 bytes, and what the source of keys takes.
+/// block_n is a multiple of 32.
+template <class Element, class Source>
 class few_rows {
  public:
-  few_rows(const block& this_block, const row_range& rows, std::int64_t block_n)
+  using key = typename Source::element;
+
+  few_rows(const block& this_block, const row_range& rows, std::int64_t block_n, const Source& source)
       : rows_{rows},
+        source_{source},
         block_n_{block_n},
         query_stride_{round_up(rows.a.head_dim, width)},
         value_stride_{round_up(rows.a.head_dim_v, width)} {
@@ -166,8 +170,9 @@ class few_rows {
     values_ = memory.take<float>(rows.count() * value_stride_);
     states_ = memory.take<softmax_state>(rows.count());
     rescales_ = memory.take<float>(rows.count());
-    k_rows_ = memory.take<const Kv*>(block_n);
-    v_rows_ = memory.take<const Kv*>(block_n);
+    k_rows_ = memory.take<const key*>(block_n);
+    v_rows_ = memory.take<const key*>(block_n);
+    source_.take(memory, block_n);
     pack_queries<Element>(rows, rows.count(), query_stride_, queries_);
     std::fill_n(values_, rows.count() * value_stride_, 0.0F);
   }
@@ -188,8 +193,8 @@ class few_rows {
       const std::int64_t unseen = std::max(range.begin - j, std::int64_t{0});
       const std::int64_t before = unseen / step * step;
       const std::int64_t keys = tile.end - tile.begin - before;
-      key_rows(a, rows_.s, rows_.head_kv, {j + unseen, tile.end}, k_rows_ + unseen - before,
-               v_rows_ + unseen - before);
+      source_.find(a, rows_.s, rows_.head_kv, {j + unseen, tile.end}, k_rows_ + unseen - before,
+                   v_rows_ + unseen - before);
       std::fill_n(k_rows_, unseen - before, k_rows_[unseen - before]);
       std::fill_n(v_rows_, unseen - before, v_rows_[unseen - before]);
       for_rows(rows_.count(), [&]<std::size_t Rows>(std::int64_t r) {
@@ -209,6 +214,7 @@ class few_rows {
 
  private:
   const row_range& rows_;
+  Source source_;
   std::int64_t block_n_;
   std::int64_t query_stride_;
   std::int64_t value_stride_;
@@ -217,8 +223,8 @@ class few_rows {
   float* values_ = nullptr;
   softmax_state* states_ = nullptr;
   float* rescales_ = nullptr;
-  const Kv** k_rows_ = nullptr;
-  const Kv** v_rows_ = nullptr;
+  const key** k_rows_ = nullptr;
+  const key** v_rows_ = nullptr;
 };
 
 /// Index of a query row in the workspace of parts: [split, batch, heads, seqlen_q].
@@ -228,15 +234,15 @@ class few_rows {
 }
 
 /// Rows of a KV head against all keys they see. The grid is [tiles of rows, batch * heads_kv].
-template <class Element, class Kv>
+template <class Element, class Kv, class Source = rows_in_place<Kv>>
 void attend_rows(const block& this_block, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
-                 const kv_scales& scales) {
+                 const kv_scales& scales, const Source& source = {}) {
   a.scale *= scales.of_k(this_block.index.y % a.heads_kv);
   const row_range rows{a, this_block.index.y, std::int64_t{this_block.grid.x} - 1 - this_block.index.x,
                        block_m};
   if (rows.count() <= 0) return;
   const float factor = scales.of_v(rows.head_kv);
-  few_rows<Element, Kv> work{this_block, rows, block_n};
+  few_rows<Element, Source> work{this_block, rows, block_n, source};
   for (std::int64_t r = 0; r < rows.count(); ++r) work.state(r) = softmax_state::of_row(a, rows.head(r));
   // Tiles begin at multiples of their length, so that what a row gives does not depend on the other rows.
   const key_range all = rows.visible();
@@ -248,9 +254,9 @@ void attend_rows(const block& this_block, attention_arguments a, std::int64_t bl
 
 /// Split grid.x of the keys that the rows see. Writes values, relative to the part's largest score, to
 /// `partial` [.., head_dim_v], and largest score and sum to `partial_state` [.., 2].
-template <class Element, class Kv>
+template <class Element, class Kv, class Source = rows_in_place<Kv>>
 void attend_part(const block& this_block, attention_arguments a, std::int64_t block_m, std::int64_t block_n,
-                 const kv_scales& scales, float* partial, float* partial_state) {
+                 const kv_scales& scales, float* partial, float* partial_state, const Source& source = {}) {
   a.scale *= scales.of_k(this_block.index.z % a.heads_kv);
   const row_range rows{a, this_block.index.z, this_block.index.y, block_m};
   if (rows.count() <= 0) return;
@@ -263,7 +269,7 @@ void attend_part(const block& this_block, attention_arguments a, std::int64_t bl
   const key_range part{std::min(all.begin + split * length, all.end),
                        std::min(all.begin + (split + 1) * length, all.end)};
 
-  few_rows<Element, Kv> work{this_block, rows, block_n};
+  few_rows<Element, Source> work{this_block, rows, block_n, source};
   for (std::int64_t r = 0; r < rows.count(); ++r) work.state(r) = {};
   work.attend(part, part.begin);
   for (std::int64_t r = 0; r < rows.count(); ++r) {

@@ -133,11 +133,13 @@ bool any_failed = false;
 template <class Operator>
 void count(const std::string& name, json variant, const std::vector<std::string>& conditions = {}) {
   const std::size_t launches = variant["launches"].size();
-  const call_kind kind{.narrow_keys =
-                           variant.value("type", json::object()).value("kv_dtype", "") == "f8_e4m3"};
+  const json type = variant.value("type", json::object());
+  const call_kind kind{.narrow_keys = type.value("kv_dtype", "") == "f8_e4m3",
+                       .rotary_apart = type.value("rotary_apart", false)};
   variant["id"] = "only";
   for (const char* const key : {"type", "requires", "cost", "cost_us"}) variant.erase(key);
   if (!conditions.empty()) variant["requires"] = conditions;
+  if (kind.rotary_apart) variant["type"] = {{"rotary_apart", true}};
   if (kind.narrow_keys) variant["requires"] = {"kv_dtype == f8_e4m3"};
   for (json& launch : variant["launches"]) {
     if (launch.contains("fill")) continue;

@@ -17,10 +17,10 @@ import unittest
 
 from binding import Accept, AllOptions, Description, Options, Tensor, arguments, load
 
-F32, I32 = 2, 7
+BF16, F32, E4M3, I32 = 1, 2, 4, 7
 OPERATORS = {
     "attention_forward": 24,
-    "attention_decode": 20,
+    "attention_decode": 21,
     "attention_backward": 22,
     "attention_dropout_mask": 5,
     "rotary": 15,
@@ -136,6 +136,39 @@ class Ctypes(unittest.TestCase):
     def call(self, op, **given):
         given = arguments(**given)
         return self.library.switchyard_call(op, None, given, len(given))
+
+    def test_latent_cache_of_rows(self):
+        """Rows of 656 bytes: 512 numbers in e4m3, a scale for each 128 of them, and 64 rotary columns in bf16."""
+        tokens, heads = 2, 16
+        cache = bytearray(tokens * 656)
+        for j in range(tokens):  # numbers of 1, and a scale for each token and group
+            scales = [(j + 1) * (g + 1) for g in range(4)]
+            struct.pack_into("<512B4f64H", cache, j * 656, *[0x38] * 512, *scales, *[0] * 64)
+        buffers = [(ctypes.c_char * len(data)).from_buffer(data) for data in (cache, bytearray(heads * 576 * 2))]
+        out = array.array("H", [0xFFFF] * (heads * 512))
+
+        def view(address, dtype, extents, strides):
+            made = Tensor(ctypes.sizeof(Tensor), address, dtype, len(extents))
+            made.extents[: len(extents)], made.strides[: len(strides)] = extents, strides
+            return made
+
+        rows, q = (ctypes.addressof(buffer) for buffer in buffers)
+        keys = view(rows, E4M3, (1, tokens, 1, 512), (tokens * 656, 656, 512, 1))
+        given = {
+            "q": view(q, BF16, (1, 1, heads, 576), (heads * 576, heads * 576, 576, 1)),  # zeros: all keys weigh the same
+            "k": keys,
+            "v": keys,
+            "out": view(out.buffer_info()[0], BF16, (1, 1, heads, 512), (heads * 512, heads * 512, 512, 1)),
+            "k_scale": view(rows + 512, F32, (1, tokens, 4), (tokens * 164, 164, 1)),
+            "k_rotary": view(rows + 528, BF16, (1, tokens, 64), (tokens * 328, 328, 1)),
+        }
+        op = self.open(b"attention_decode")
+        self.assertEqual(self.call(op, **given), 0, self.text())
+        wanted = [struct.unpack("<2H", struct.pack("<f", 1.5 * (d // 128 + 1)))[1] for d in range(512)] * heads
+        self.assertEqual(out.tolist(), wanted)
+        given["k_rotary"] = view(rows + 528, BF16, (1, tokens, 32), (tokens * 328, 328, 1))
+        self.assertEqual(self.call(op, **given), 301)
+        self.assertIn("head_dim must be head_dim_v + rotary_dim with k_rotary: it is 576, they are 512 and 32", self.text())
 
     def test_weights(self):
         """Weights of a format are a pointer with its rows and columns: q8_0 has an f16 scale before 32 integers."""

@@ -53,7 +53,9 @@ json alone(json variant, const json& shared) {
   }
   variant["id"] = "only";
   for (const char* const key : {"type", "requires", "cost", "cost_us", "cost_ns"}) variant.erase(key);
-  if (type.value("block_masked", false)) variant["type"] = {{"block_masked", true}};
+  for (const char* const form : {"block_masked", "rotary_apart"}) {
+    if (type.value(form, false)) variant["type"] = {{form, true}};
+  }
   if (type.value("kv_dtype", "") == "f8_e4m3") variant["requires"] = {"kv_dtype == f8_e4m3"};
   return variant;
 }
@@ -118,6 +120,7 @@ typename Operator::arguments changed(const typename Operator::arguments& before,
     }
     std::memcpy(at, &value, 8);
   }
+  keep_latent(out);
   return out;
 }
 
@@ -125,7 +128,8 @@ typename Operator::arguments changed(const typename Operator::arguments& before,
 template <class Operator>
 typename Operator::arguments sample_of(const json& type) {
   const call_kind kind{.narrow_keys = type.value("kv_dtype", "") == "f8_e4m3",
-                       .block_masked = type.value("block_masked", false)};
+                       .block_masked = type.value("block_masked", false),
+                       .rotary_apart = type.value("rotary_apart", false)};
   typename Operator::arguments out = sample<Operator>::make(1, 0, kind);
   place_tensors<Operator>(out, reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40U), 1 << 20,
                           [](std::uint32_t /*offset*/) {});

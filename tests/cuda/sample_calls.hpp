@@ -17,6 +17,7 @@ namespace operators = sy::operators;
 struct call_kind {
   bool narrow_keys = false;   ///< keys and values are in e4m3
   bool block_masked = false;  ///< there is a block mask
+  bool rotary_apart = false;  ///< a latent cache in e4m3 has its rotary columns apart
 };
 
 /// What calls point to. Aligned like allocations of a GPU.
@@ -179,6 +180,20 @@ struct sample<operators::attention_decode> {
     const sy::tensor scale = kind.narrow_keys ? dense({8}, sy::dtype::f32) : sy::tensor{};
     const std::int64_t batch = 1 << problem;
     const sy::tensor table{memory.data(), sy::dtype::i32, {batch, 64}, {64 + strides, 1}};
+    if (kind.rotary_apart) {  // in rows of 656 bytes and more
+      const std::int64_t row = 656 + 16 * strides;
+      const auto part = [&](sy::dtype type, std::int64_t columns) {
+        const std::int64_t stride = row / sy::size_of(type);
+        return sy::tensor{memory.data(), type, {1000, 64, columns}, {64 * stride, stride, 1}};
+      };
+      const sy::tensor k{memory.data(), sy::dtype::f8_e4m3, {1000, 64, 1, 512}, {64 * row, row, 512, 1}};
+      return operators::attention_decode::call(
+          dense({batch, 2, 16, 576}), operators::paged{k, k, table, dense({batch}, sy::dtype::i32), 1024},
+          dense({batch, 2, 16, 512}),
+          {.lse = dense({batch, 16, 2}, sy::dtype::f32),
+           .k_scale = part(sy::dtype::f32, 4),
+           .k_rotary = part(sy::dtype::bf16, 64)});
+    }
     return operators::attention_decode::call(
         of.q, operators::paged{pages, pages, table, dense({batch}, sy::dtype::i32), 1024}, of.q,
         {.lse = of.lse, .k_scale = scale, .v_scale = scale});
@@ -211,6 +226,17 @@ struct sample<operators::attention_dropout_mask> {
   }
 };
 
+/// With rotary columns apart, values are columns of the keys.
+void keep_latent(auto& call) {
+  if constexpr (requires { call.k_rotary; }) {
+    if (call.k_rotary == nullptr) return;
+    call.v = call.k;
+    call.v_stride_batch = call.k_stride_batch;
+    call.v_stride_head = call.k_stride_head;
+    call.v_stride_token = call.k_stride_token;
+  }
+}
+
 /// Gives each tensor of a call a place of its own in memory, `step` bytes behind the one before; calls
 /// `visit` with where its address lies in the arguments.
 template <class Operator, class Visitor>
@@ -226,6 +252,7 @@ void place_tensors(typename Operator::arguments& call, std::byte* memory_begin, 
     __builtin_memcpy(at, &memory_begin, sizeof memory_begin);
     memory_begin += step;
   }
+  keep_latent(call);
 }
 
 }  // namespace sample_calls

@@ -30,6 +30,15 @@ struct way {
   std::function<void(const blob&, const Arguments&)> run;
 };
 
+/// Bytes in which keys whose rotary columns lie apart are widened, `count` at a time; 0 for other keys.
+template <class Arguments>
+[[nodiscard]] std::int64_t widened_bytes(const Arguments& a, std::int64_t count) {
+  if constexpr (requires { a.k_rotary; }) {
+    if (a.k_rotary != nullptr) return 4 * count * round_up(a.head_dim, 32) + 64;
+  }
+  return 0;
+}
+
 /// The variants that both families have: rows of queries, keys split over blocks, and the reference.
 /// `prefix` begins the kernels' names, which `types` ends; `tiles` are the sizes of the row kernels' tiles.
 template <class Arguments, class Types>
@@ -41,7 +50,8 @@ template <class Arguments, class Types>
   };
   const auto scratch = [](const Arguments& a, std::int64_t m, std::int64_t n) {
     return static_cast<std::size_t>(
-        4 * (m * (round_up(a.head_dim, 32) + round_up(a.head_dim_v, 32) + n + 4) + 4 * n) + 512);
+        4 * (m * (round_up(a.head_dim, 32) + round_up(a.head_dim_v, 32) + n + 4) + 4 * n) + 512 +
+        widened_bytes(a, n));
   };
   std::vector<way<Arguments>> result;
   for (const auto& tile : tiles) {
@@ -75,7 +85,7 @@ template <class Arguments, class Types>
   }
   result.push_back({"reference", [=](const blob& from, const Arguments& a) {
                       launch(from.find(prefix + "_reference_" + types(a)), grid(a.seqlen_q, a.heads, a.batch),
-                             static_cast<std::size_t>(8 * a.head_dim_v + 64), a);
+                             static_cast<std::size_t>(8 * a.head_dim_v + 64 + widened_bytes(a, 1)), a);
                     }});
   return result;
 }

@@ -36,6 +36,7 @@ struct spanned {
   std::int64_t bytes;                                       ///< of an element
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  ///< extents and strides
   bool is_written = false;
+  const void* const* same = nullptr;  ///< another argument that is the same tensor
 
   /// Bytes from the first to the last element; negative where they are more than a program can have.
   [[nodiscard]] std::int64_t span() const {
@@ -273,8 +274,10 @@ class wrong_calls {
       is_placed = is_placed && data != nullptr;
       has_numbers = has_numbers && (data != nullptr || !holds_numbers(tensor, given));
       // const only in the list: the arguments are this call's own.
-      if (data != nullptr)
-        *const_cast<const void**>(tensor.address) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+      if (data == nullptr) continue;
+      *const_cast<const void**>(tensor.address) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+      if (tensor.same != nullptr)
+        *const_cast<const void**>(tensor.same) = data;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
     }
     std::string refused = Operator::check(given.a);
     if (refused.empty() && (!is_placed || work > max_work)) {

@@ -515,6 +515,22 @@ void make_masked(auto& out) {
   }
 }
 
+/// A latent cache with rotary columns apart.
+void make_rotary_apart(attention_decode::arguments& a, random_bits& random) {
+  a.heads_kv = 1;
+  a.scale_groups = up_to(random, 2);
+  a.head_dim_v = 128 * (a.scale_groups - 1) + 16;
+  a.rotary_dim = 8;
+  a.head_dim = a.head_dim_v + a.rotary_dim;
+  a.v = a.k;
+  a.v_scale = nullptr;
+  place(a.k_scale), place(a.k_rotary);
+  a.k_scale_stride_token = 3, a.k_scale_stride_batch = 64;
+  a.k_rotary_stride_token = 16, a.k_rotary_stride_batch = 512;
+  a.v_stride_batch = a.k_stride_batch, a.v_stride_token = a.k_stride_token;
+  a.v_stride_head = a.k_stride_head;
+}
+
 /// The lists and bits of a block mask.
 void add_mask_tensors(const auto& a, std::vector<spanned>& out) {
   const auto times = [](std::int64_t x, std::int64_t y) {
@@ -605,8 +621,25 @@ std::vector<spanned> attention_tensors(const auto& a, const index_numbers& numbe
   const dimensions lse{
       {packed_q ? 1 : a.batch, a.lse_stride_batch}, {a.heads, a.lse_stride_head}, {queries, 1}};
   out.push_back(read(a.q, asked, like_q(a.head_dim, a.q_stride_batch, a.q_stride_token, a.q_stride_head)));
-  out.push_back(read(a.k, cached, like_k(a.head_dim, a.k_stride_batch, a.k_stride_token, a.k_stride_head)));
-  out.push_back(read(a.v, cached, like_k(a.head_dim_v, a.v_stride_batch, a.v_stride_token, a.v_stride_head)));
+  std::int64_t columns = a.head_dim;
+  if constexpr (requires { a.k_rotary; }) {
+    if (a.k_rotary != nullptr) {
+      columns = a.head_dim_v;
+      out.push_back(
+          read(a.k_rotary, size,
+               {{entries, a.k_rotary_stride_batch}, {keys, a.k_rotary_stride_token}, {a.rotary_dim, 1}}));
+      out.push_back(
+          read(a.k_scale, 4,
+               {{entries, a.k_scale_stride_batch}, {keys, a.k_scale_stride_token}, {a.scale_groups, 1}}));
+    }
+  }
+  out.push_back(read(a.k, cached, like_k(columns, a.k_stride_batch, a.k_stride_token, a.k_stride_head)));
+  if (columns != a.head_dim && a.v == a.k) {
+    out.back().same = &a.v;
+  } else {
+    out.push_back(
+        read(a.v, cached, like_k(a.head_dim_v, a.v_stride_batch, a.v_stride_token, a.v_stride_head)));
+  }
   const dimensions results = like_q(a.head_dim_v, a.out_stride_batch, a.out_stride_token, a.out_stride_head);
   if constexpr (requires { a.dout; }) {
     out.push_back(read(a.out, size, results));
@@ -678,6 +711,7 @@ TEST_CASE("wrong calls of attention are refused or harmless", "[wrong_calls]") {
         if (coin(random)) place(a.sinks);
         if (coin(random)) place(a.k_scale), place(a.v_scale);
         if (coin(random)) make_paged(out, random);
+        if (a.kv_dtype == dtype::f8_e4m3 && coin(random)) make_rotary_apart(a, random);
         return out;
       },
       [](const auto& a, const index_numbers& numbers) { return attention_tensors(a, numbers); });

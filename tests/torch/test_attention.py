@@ -216,6 +216,49 @@ def test_latent_decode(paged):
         torch.testing.assert_close(lse[b : b + 1].double(), want_lse, rtol=1e-4, atol=1e-4)
 
 
+def fp8_ds_mla(latent):
+    """[B, 1, M, 576] in rows of 656 bytes, as FlashMLA stores them, and the numbers that those stand for."""
+    groups = latent[..., :512].unflatten(-1, (4, 128))
+    scales = groups.abs().amax(-1).float() / 448
+    narrow = (groups / scales[..., None]).to(torch.float8_e4m3fn)
+    rotary = latent[..., 512:].to(torch.bfloat16)
+    parts = narrow.flatten(-2), scales, rotary
+    rows = torch.cat([part.contiguous().view(torch.uint8) for part in parts], -1)
+    return rows, torch.cat([(narrow.double() * scales[..., None].double()).flatten(-2), rotary.double()], -1)
+
+
+@pytest.mark.parametrize("paged", [False, True])
+def test_latent_decode_with_rotary_columns_apart(paged):
+    torch.manual_seed(3)
+    q = torch.randn(2, 16, 2, 576, dtype=torch.bfloat16)
+    rows, latent = fp8_ds_mla(torch.randn(2, 1, 70, 576))
+    assert rows.shape[-1] == 656
+    used = torch.tensor([33, 70], dtype=torch.int32)
+    cache, table = pages_of(rows, 64) if paged else (rows, None)
+    tokens = cache[:, :, 0] if paged else cache[:, 0]
+    keys = cache[..., :512].view(torch.float8_e4m3fn)
+    scales, rotary = tokens[..., 512:528].view(torch.float32), tokens[..., 528:].view(torch.bfloat16)
+    given = {"seqused_k": used, "block_table": table, "scale": 0.1, "k_scale": scales, "k_rotary": rotary}
+    out, lse = sy.attention_decode(q, keys, keys, **given, return_lse=True)
+    assert out.shape == (2, 16, 2, 512)
+    for b, n in enumerate(used.tolist()):
+        one = [x[b : b + 1, :, :n] for x in (latent, latent[..., :512])]
+        want, want_lse = reference.attention(q[b : b + 1].double(), *one, mask="causal_bottom_right", scale=0.1)
+        compare(out[b : b + 1], want, 1e-2)
+        torch.testing.assert_close(lse[b : b + 1].double(), want_lse, rtol=1e-4, atol=1e-4)
+    apart = {**given, "k_scale": scales.clone(), "k_rotary": rotary.clone()}  # tensors of their own
+    compiled = torch.compile(sy.attention_decode, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(q, keys, keys, **given), out)
+    contiguous = keys.clone()
+    assert torch.equal(sy.attention_decode(q, contiguous, contiguous, **apart), out)
+    with pytest.raises(RuntimeError, match=r"k_scale \[\] has 0 dimensions instead of 3"):
+        sy.attention_decode(q, keys, keys, **{**given, "k_scale": None})
+    with pytest.raises(ValueError, match="v must be k with k_rotary"):
+        sy.attention_decode(q, keys, contiguous, **given)
+    with pytest.raises(RuntimeError, match="head_dim is 512, but 576 in q"):
+        sy.attention_decode(q, keys, keys, **{**given, "k_scale": None, "k_rotary": None})
+
+
 def test_decode_from_eight_bits():
     q, k, v = [x.detach() for x in tensors(n=1, m=40, d=64, dv=64, dtype=torch.bfloat16)]
     k8, v8 = k.to(torch.float8_e4m3fn), v.to(torch.float8_e4m3fn)

@@ -18,7 +18,7 @@ FORWARD = (f"{SCORES}Tensor? sinks=None, {LENGTHS}Tensor? block_table=None, {VAL
            f"bool with_lse=False, Tensor? k_scale=None, Tensor? v_scale=None, Tensor? q_scale=None, {BLOCKS}")  # fmt: skip
 DECODE = ("Tensor? k_scale=None, Tensor? v_scale=None, Tensor? alibi_slopes=None, Tensor? sinks=None, Tensor? seqused_k=None, "
           "Tensor? block_table=None, int mask=2, int window_left=-1, float? scale=None, float soft_cap=0., "
-          "bool with_lse=False")  # fmt: skip
+          "bool with_lse=False, Tensor? k_rotary=None")  # fmt: skip
 OPS = {
     "attention_forward": f"Tensor q, Tensor k, Tensor v, {FORWARD}",
     "attention_forward_into": f"Tensor q, Tensor k, Tensor v, Tensor(a!) out, {FORWARD}",

@@ -19,6 +19,7 @@ ROTARY = ["rotary", TYPES, "head_dim=64", "batch=2", "seqlen=19", "heads=4"]
 FORWARD = ["attention_forward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 BACKWARD = ["attention_backward", TYPES, "head_dim=64", "batch=2", "heads=4", "heads_kv=2", "seqlen_q=33"]
 DECODE = "attention_decode dtype=f16,bf16 head_dim=64,128 batch=2 heads=4 heads_kv=2 seqlen_q=1,3 seqlen_k=100".split()
+LATENT = ["latent=true", "head_dim=576", "head_dim_v=512", "heads_kv=1"]
 MASKED = ["block_masked=true", "mask=none", "seqlen_q=150", "seqlen_k=300"]
 ROWS = [TYPES, "rows=1,37", "columns=100,1024"]
 CALLS = [
@@ -47,7 +48,8 @@ CALLS = [
     [*DECODE, "kv=dense,paged", "with_lse=true,false"],
     [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],
     [*DECODE, "alibi=true,false", "soft_capped=true,false", "mask=none"],
-    [*DECODE, "latent=true", "head_dim=576", "head_dim_v=512", "heads_kv=1", "kv=dense,paged", "with_lse=true,false"],
+    [*DECODE, *LATENT, "kv=dense,paged", "with_lse=true,false"],
+    [*DECODE, *LATENT, "kv_dtype=f8_e4m3", "rotary_apart=true", "window=true,false", "sink=true,false", "kv=dense,paged"],
     ["softmax", *ROWS],
     ["softmax", "dtype=f32", "rows=1500", "columns=3000"],  # by rows
     ["softmax_backward", *ROWS],

@@ -461,7 +461,9 @@ TEST_CASE("a stride or a scale that is not set is named, and one of 0 is legal")
   decode.lse = reinterpret_cast<float*>(unset_memory);
   decode.block_table = decode.seqused_k = numbers;
   decode.page_size = 16;
-  check_unset<operators::attention_decode>(decode, {"k_scale_stride", "v_scale_stride"});
+  check_unset<operators::attention_decode>(
+      decode, {"k_scale_stride", "v_scale_stride", "k_rotary_stride_batch", "k_rotary_stride_token",
+               "k_scale_stride_batch", "k_scale_stride_token"});  // attention_latent.cpp
 
   auto backward = legal_attention<operators::attention_backward>(unset_memory);
   backward.dout = backward.bias = unset_memory;

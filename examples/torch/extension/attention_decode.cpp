@@ -22,7 +22,9 @@ void compute(const invocation& call, op_options<op>& given, const Tensor& q, con
              const Tensor& out, const Tensor& lse) {
   const Tensor q_in = with_dense_rows(q);
   const Tensor k_in = with_dense_rows(k);
-  const Tensor v_in = with_dense_rows(v);
+  // With rotary columns apart the values are columns of k, also where PyTorch has copied the arguments.
+  const bool is_apart = given.tensor<&options::k_rotary>().has_value();
+  const Tensor v_in = is_apart ? k_in : with_dense_rows(v);
   options with = given.bind(call);
   if (given.wants<&options::lse>()) with.lse = call.view(lse, "lse");
   const switchyard::tensor queries = view_heads(call, q_in, "q", false);

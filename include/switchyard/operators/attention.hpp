@@ -114,9 +114,13 @@ template <class Operator>
   }
   return out | mark_misaligned<4>(words);
 }
-/// The same out of line, since most calls have no options.
+/// The same out of line, since most calls have no options. With rotary columns apart it is negative: the
+/// operator looks at them itself.
 template <class Operator>
 [[nodiscard, gnu::noinline]] std::int64_t mark_attention(const typename Operator::arguments& a) noexcept {
+  if constexpr (requires { a.k_rotary; }) {
+    if (a.k_rotary != nullptr) return -1;
+  }
   return mark_attention_inline<Operator>(a);
 }
 
@@ -191,6 +195,8 @@ template <class Arguments>
   ignore_unless(a.heads > 1, a.q_stride_head, a.out_stride_head, a.lse_stride_head);
   ignore_unless(a.heads_kv > 1, a.k_stride_head, a.v_stride_head);
   ignore_unless(!one_query, a.q_stride_token, a.out_stride_token);
+  if constexpr (requires { a.k_rotary; })
+    ignore_unless(batched_k, a.k_rotary_stride_batch, a.k_scale_stride_batch);
   if constexpr (requires { a.bias; }) {
     ignore_unless(a.batch > 1, a.bias_stride_batch);
     ignore_unless(a.heads > 1, a.bias_stride_head);
@@ -209,7 +215,7 @@ template <class Arguments>
 }
 
 /// Names a stride or the scale where it is not set but matters; empty where all are. `lse`, `dlse`, `bias`,
-/// `dbias` and pages have strides only where they are given.
+/// `dbias`, rotary columns apart and pages have strides only where they are given.
 template <class Arguments>
 [[nodiscard]] std::string check_attention_strides(const Arguments& call) {
   using arguments = Arguments;
@@ -222,6 +228,11 @@ template <class Arguments>
           a);
   if (wrong.empty() && a.lse != nullptr)
     wrong = wrong_strides<&arguments::lse_stride_batch, &arguments::lse_stride_head>(a);
+  if constexpr (requires { a.k_rotary; }) {
+    if (wrong.empty() && a.k_rotary != nullptr)
+      wrong = wrong_strides<&arguments::k_rotary_stride_batch, &arguments::k_rotary_stride_token,
+                            &arguments::k_scale_stride_batch, &arguments::k_scale_stride_token>(a);
+  }
   if constexpr (requires { a.bias; }) {
     if (wrong.empty() && a.bias != nullptr)
       wrong = wrong_strides<&arguments::bias_stride_batch, &arguments::bias_stride_head,

@@ -15,7 +15,8 @@
 // Multi-head latent attention (DeepSeek-AI, arXiv:2405.04434), with its projections absorbed by the queries
 // and the output, is this operator with one KV head of 576 columns, whose first 512 are also the values: v is
 // k with fewer columns. The axis `latent` says that the values are part of the keys, so that a kernel reads
-// them once.
+// them once. A latent cache in f8_e4m3 may have its other columns, the rotary ones, apart and in the queries'
+// type, and a scale for each 128 of a token's columns: attention_latent.hpp, the axis `rotary_apart`.
 //
 // For more than 16 queries, packed tensors, bias, dropout or f32, use attention_forward, which takes the same
 // caches.
@@ -29,10 +30,12 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <switchyard/base/dtype.hpp>
 #include <switchyard/operator.hpp>
 #include <switchyard/operators/attention.hpp>
+#include <switchyard/operators/attention_latent.hpp>
 #include <switchyard/operators/attention_memory.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
@@ -91,6 +94,15 @@ struct attention_decode {
     std::int64_t pages = unset;                ///< of k and v, with block_table; unset: not known
     std::int64_t block_table_entries = unset;  ///< of each row of block_table; unset: not known
 
+    // A latent cache with rotary columns apart, see attention_latent.hpp: k and v have head_dim_v columns.
+    // k_scale is then [batch or pages, seqlen_k or page_size, scale_groups].
+    const void* k_rotary = nullptr;  ///< [the same, rotary_dim], of dtype; null: k has all columns
+    std::int64_t rotary_dim = 0;     ///< head_dim - head_dim_v
+    std::int64_t scale_groups = 0;   ///< of 128 columns: head_dim_v / 128, rounded up
+    std::int64_t k_rotary_stride_batch = unset,
+                 k_rotary_stride_token = unset;  ///< batch: of pages, when paged
+    std::int64_t k_scale_stride_batch = unset, k_scale_stride_token = unset;
+
     /// Whether the values are the first columns of the keys.
     [[nodiscard, gnu::always_inline]] inline bool latent() const noexcept {
       return (address_bits(k) ^ address_bits(v)) == 0 &&
@@ -99,14 +111,14 @@ struct attention_decode {
              head_dim_v <= head_dim;
     }
 
-    /// Bytes, 1 to 16, that divide q, k, v, out and every stride of theirs; 0 when one of them is null, or a
-    /// stride that matters or the scale is not set.
+    /// Bytes, 1 to 16, that divide q, k, v, out, k_rotary and every stride of theirs; 0 when one of the first
+    /// four is null, a stride that matters or the scale is not set, or rotary columns apart are wrong.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment() const noexcept {
       const std::int64_t aligned = alignment_as_set();
-      return aligned != 0 ? aligned : alignment_without_unused(*this);
+      return aligned != 0 ? aligned : alignment_of_others();
     }
 
-    /// The same where every stride counts.
+    /// The same where every stride counts; 0 with rotary columns apart.
     [[nodiscard, gnu::always_inline]] inline std::int64_t alignment_as_set() const noexcept {
       const std::int64_t strides_kv =
           k_stride_batch | k_stride_head | k_stride_token | v_stride_batch | v_stride_head | v_stride_token;
@@ -115,13 +127,36 @@ struct attention_decode {
                               mark_misaligned_for(dtype, q, out);
       if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
       if (block_table != nullptr) required |= block_table_stride;
-      if (attention_options<attention_decode>(*this, alibi_slopes, sinks, k_scale, v_scale) != 0) [[unlikely]]
+      if (attention_options<attention_decode>(*this, alibi_slopes, sinks, k_scale, v_scale, k_rotary) != 0)
+          [[unlikely]]
         required |= mark_attention<attention_decode>(*this);
       const void* const cached = strides_as_address(strides_kv, kv_dtype);
       return attention_alignment(dtype,
                                  q_stride_batch | q_stride_head | q_stride_token | out_stride_batch |
                                      out_stride_head | out_stride_token,
                                  required, scale, q, out, optional_tensors(k, v, cached));
+    }
+
+   private:
+    /// With rotary columns apart, or strides that do not matter. Out of line, as most calls have neither.
+    [[nodiscard, gnu::noinline]] std::int64_t alignment_of_others() const noexcept {
+      if (k_rotary == nullptr) return alignment_without_unused(*this);
+      const std::int64_t aligned = alignment_with_rotary();
+      return aligned != 0 ? aligned : without_unused_strides(*this).alignment_with_rotary();
+    }
+    [[nodiscard]] std::int64_t alignment_with_rotary() const noexcept {
+      const std::int64_t strides_k = k_stride_batch | k_stride_head | k_stride_token;
+      std::int64_t required = strides_k | count_null(k) | mark_misaligned<4>(lse, seqused_k, block_table) |
+                              mark_misaligned_for(dtype, q, out) | mark_rotary_apart(*this) |
+                              mark_attention_inline<attention_decode>(*this);
+      if (lse != nullptr) required |= lse_stride_batch | lse_stride_head;
+      if (block_table != nullptr) required |= block_table_stride;
+      const void* const cached = strides_as_address(strides_k, kv_dtype);
+      return attention_alignment(dtype,
+                                 q_stride_batch | q_stride_head | q_stride_token | out_stride_batch |
+                                     out_stride_head | out_stride_token | k_rotary_stride_batch |
+                                     k_rotary_stride_token,
+                                 required, scale, q, out, optional_tensors(k, cached, k_rotary));
     }
   };
 
@@ -137,7 +172,9 @@ struct attention_decode {
       &arguments::out_stride_head, &arguments::out_stride_token, &arguments::lse_stride_batch,
       &arguments::lse_stride_head, &arguments::k_scale_stride, &arguments::v_scale_stride, &arguments::scale,
       &arguments::soft_cap, &arguments::window_left, &arguments::dtype, &arguments::kv_dtype,
-      &arguments::mask, &arguments::pages, &arguments::block_table_entries>;
+      &arguments::mask, &arguments::pages, &arguments::block_table_entries, &arguments::k_rotary,
+      &arguments::rotary_dim, &arguments::scale_groups, &arguments::k_rotary_stride_batch,
+      &arguments::k_rotary_stride_token, &arguments::k_scale_stride_batch, &arguments::k_scale_stride_token>;
 
   static constexpr auto operands =
       switchyard::fields<&arguments::q, &arguments::k, &arguments::v, &arguments::out>;
@@ -153,10 +190,13 @@ struct attention_decode {
                   return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
                 }),
       type_axis("latent", [](const arguments& a) noexcept { return a.latent(); }),
-      flag_axis<&arguments::seqused_k>("seqused"), type_axis<&arguments::page_size>(),
-      type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(), size_axis<&arguments::heads>(),
-      size_axis<&arguments::heads_kv>(), size_axis<&arguments::seqlen_q>(),
+      flag_axis<&arguments::k_rotary>("rotary_apart"), flag_axis<&arguments::seqused_k>("seqused"),
+      type_axis<&arguments::page_size>(), type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(),
+      size_axis<&arguments::heads>(), size_axis<&arguments::heads_kv>(), size_axis<&arguments::seqlen_q>(),
       size_axis<&arguments::seqlen_k>());
+
+  /// Kernels that do not know of rotary columns apart are not to read k beyond its columns.
+  static constexpr std::array implied{implied_axis{"rotary_apart", implied_axis::no}};
 
   static constexpr std::array axis_defaults{
       axis_default{"kv_dtype", "=dtype"},          axis_default{"head_dim_v", "=head_dim"},
@@ -175,6 +215,7 @@ struct attention_decode {
       return "kv_dtype must be dtype or f8_e4m3";
     }
     if (std::string wrong = check_scale_strides(a); !wrong.empty()) return wrong;
+    if (std::string wrong = wrong_rotary_apart(a); !wrong.empty()) return wrong;
     if (a.mask == attention_mask::causal_top_left) {
       return "mask must be none or causal_bottom_right: the queries are a sequence's last tokens";
     }
@@ -203,12 +244,13 @@ struct attention_decode {
     const_tensor alibi_slopes{};
     const_tensor sinks{};
     const_tensor seqused_k{};
+    const_tensor k_rotary{};
   };
   static constexpr auto described =
       attention::scales_options<options, arguments> + attention::alibi_option<options, arguments> +
       attention::sinks_option<options, arguments> + attention::seqused_k_option<options, arguments, false> +
       attention::mask_options<options, arguments> + attention::scale_options<options, arguments> +
-      attention::lse_option<options, arguments>;
+      attention::lse_option<options, arguments> + attention::rotary_option<options, arguments>;
 
   /// Of a call, besides those of keys and values.
   using call_views = views<attention::q_view<arguments, false>, attention::out_view<arguments, false>,
@@ -220,11 +262,16 @@ struct attention_decode {
   [[nodiscard, gnu::always_inline]] inline static arguments call(
       const const_tensor& q, const const_tensor& k, const const_tensor& v, const tensor& out,
       const std::type_identity_t<Options>& with = Options{}) {
+    using used = attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>;
     using keys = views<attention::k_view<arguments, &arguments::kv_dtype, false>,
-                       attention::v_view<arguments, &arguments::kv_dtype, false>,
-                       attention::vector_view<&arguments::seqused_k, &arguments::batch, dtype::i32>>;
+                       attention::v_view<arguments, &arguments::kv_dtype, false>, used>;
     arguments a = attention::begin<attention_decode>(with);
-    described.bind(call_views{} + keys{}, name, a, true, with, q, out, with.lse, k, v, with.seqused_k);
+    if (with.k_rotary.rank() == 0) [[likely]] {
+      described.bind(call_views{} + keys{}, name, a, true, with, q, out, with.lse, k, v, with.seqused_k);
+    } else {
+      using latent = attention::latent_views<arguments, &arguments::batch, &arguments::seqlen_k>;
+      bind_latent(typename latent::all{} + views<used>{}, a, with, q, out, k, v, with.seqused_k);
+    }
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
@@ -239,8 +286,14 @@ struct attention_decode {
     attention::require_pages(name, cache);
     a.seqlen_k = attention::longest_of(cache);
     a.block_table_entries = cache.block_table.extent(1);
-    described.bind(call_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{}, name, a, true,
-                   with, q, out, with.lse, cache.k, cache.v, cache.block_table, cache.used);
+    if (with.k_rotary.rank() == 0) [[likely]] {
+      described.bind(call_views{} + attention::paged_views<arguments, &arguments::kv_dtype>{}, name, a, true,
+                     with, q, out, with.lse, cache.k, cache.v, cache.block_table, cache.used);
+    } else {
+      using latent = attention::latent_views<arguments, &arguments::pages, &arguments::page_size>;
+      bind_latent(typename latent::all{} + attention::table_views<arguments>{}, a, with, q, out, cache.k,
+                  cache.v, cache.block_table, cache.used);
+    }
     a.scale = attention::scale_or_default(with.scale, a.head_dim);
     return a;
   }
@@ -249,6 +302,19 @@ struct attention_decode {
   template <class Reader>
   [[nodiscard]] static arguments call_named(Reader& in) {
     return attention::call_named<attention_decode>(in);
+  }
+
+ private:
+  /// With rotary columns apart, whose k_scale has three dimensions. `others` follow the latent tensors.
+  template <class Latent, class... Tensors>
+  [[gnu::cold, gnu::noinline]] static void bind_latent(Latent latent, arguments& a, options with,
+                                                       const const_tensor& q, const tensor& out,
+                                                       const const_tensor& k, const const_tensor& v,
+                                                       const Tensors&... others) {
+    const const_tensor scales = std::exchange(with.k_scale, {});
+    described.bind(call_views{} + latent, name, a, true, with, q, out, with.lse, k, v, with.k_rotary, scales,
+                   others...);
+    a.k_scale = static_cast<const float*>(scales.data());  // which the absent option has made null
   }
 };
 

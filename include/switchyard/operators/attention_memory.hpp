@@ -55,9 +55,13 @@ template <class Arguments>
            std::to_string(a.block_table_entries) + " entries for each sequence: pages of " +
            std::to_string(a.page_size) + " keys";
   }
+  std::int64_t stride = a.k_stride_batch > a.v_stride_batch ? a.k_stride_batch : a.v_stride_batch;
+  if constexpr (requires { a.k_rotary; }) {
+    for (const std::int64_t one : {a.k_rotary_stride_batch, a.k_scale_stride_batch})
+      if (a.k_rotary != nullptr && one > stride) stride = one;
+  }
   const indices::bound pages =
-      indices::known_or_far({"pages of k and v", a.pages}, "pages that any memory holds",
-                            a.k_stride_batch > a.v_stride_batch ? a.k_stride_batch : a.v_stride_batch);
+      indices::known_or_far({"pages of k and v", a.pages}, "pages that any memory holds", stride);
   const std::int32_t* const row = a.block_table + b * a.block_table_stride;
   for (std::int64_t i = seen.begin / a.page_size; i <= last; ++i) {
     if (row[i] >= 0 && row[i] < pages.count) continue;
@@ -155,6 +159,14 @@ template <class Arguments>
     if (wrong.empty())
       wrong = reach::wrong_dimension(
           {{"batch", a.batch, "block_table_stride", a.block_table_stride, a.block_table != nullptr}});
+  }
+  if constexpr (requires { a.k_rotary; }) {
+    if (wrong.empty() && a.k_rotary != nullptr) {
+      wrong = reach::wrong_dimension({{pages, entries, "k_rotary_stride_batch", a.k_rotary_stride_batch},
+                                      {"seqlen_k", keys, "k_rotary_stride_token", a.k_rotary_stride_token},
+                                      {pages, entries, "k_scale_stride_batch", a.k_scale_stride_batch},
+                                      {"seqlen_k", keys, "k_scale_stride_token", a.k_scale_stride_token}});
+    }
   }
   if constexpr (requires { a.bias; }) {
     if (wrong.empty()) {

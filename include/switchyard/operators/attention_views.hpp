@@ -87,15 +87,20 @@ template <class A, auto Type, bool Packed>
 using v_view = typename key_views<A, Type, Packed>::template like_k<&A::v, &A::head_dim_v, &A::v_stride_batch,
                                                                     &A::v_stride_token, &A::v_stride_head>;
 
-/// k, v, block_table and seqused_k of paged keys.
+/// block_table and seqused_k of paged keys.
+template <class A>
+using table_views =
+    views<view<&A::block_table, dtype::i32, dim<&A::batch, &A::block_table_stride>, dim<named("entries")>>,
+          view<&A::seqused_k, dtype::i32, dim<&A::batch>>>;
+
+/// The same behind k and v.
 template <class A, auto Type>
 using paged_views =
-    views<dense_view<&A::k, Type, &A::pages, &A::page_size, &A::heads_kv, &A::head_dim, &A::k_stride_batch,
-                     &A::k_stride_token, &A::k_stride_head>,
-          dense_view<&A::v, Type, &A::pages, &A::page_size, &A::heads_kv, &A::head_dim_v, &A::v_stride_batch,
-                     &A::v_stride_token, &A::v_stride_head>,
-          view<&A::block_table, dtype::i32, dim<&A::batch, &A::block_table_stride>, dim<named("entries")>>,
-          view<&A::seqused_k, dtype::i32, dim<&A::batch>>>;
+    decltype(views<dense_view<&A::k, Type, &A::pages, &A::page_size, &A::heads_kv, &A::head_dim,
+                              &A::k_stride_batch, &A::k_stride_token, &A::k_stride_head>,
+                   dense_view<&A::v, Type, &A::pages, &A::page_size, &A::heads_kv, &A::head_dim_v,
+                              &A::v_stride_batch, &A::v_stride_token, &A::v_stride_head>>{} +
+             table_views<A>{});
 
 /// lse as [batch, heads, seqlen_q] or, packed, [heads, tokens].
 template <class A, bool Packed>

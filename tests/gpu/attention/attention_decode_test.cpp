@@ -25,18 +25,38 @@ using sy::dtype;
 using sy::operators::attention_decode;
 using arguments = attention_decode::arguments;
 
+/// Rotary columns and scales beside keys that are on the device: a part of them, or tensors of their own.
+void put_apart(device_memory& memory, const sy::test::random_decode& given, arguments& a) {
+  if (!given.rotary.empty()) {
+    a.k_rotary = memory.copy(given.rotary);
+    return;
+  }
+  const auto moved = [&](const void* part) {
+    return static_cast<const std::byte*>(a.k) +
+           (static_cast<const std::byte*>(part) - static_cast<const std::byte*>(given.a.k));
+  };
+  a.k_rotary = moved(a.k_rotary);
+  a.k_scale = reinterpret_cast<const float*>(moved(a.k_scale));
+}
+
+attention_on_gpu<arguments> put(device_memory& memory, const sy::test::random_decode& given) {
+  attention_on_gpu<arguments> result{memory, given};
+  arguments& a = result.a;
+  if (a.k_rotary != nullptr) put_apart(memory, given, a);
+  if (!given.k_scales.empty()) a.k_scale = memory.copy(given.k_scales);
+  if (a.v_scale != nullptr) a.v_scale = memory.copy(given.v_scales);
+  if (a.seqused_k != nullptr) a.seqused_k = memory.copy(given.used);
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("decoding on the GPU: random calls by every variant", "[decode]") {
-  const auto put = [](device_memory& memory, const sy::test::random_decode& given) {
-    attention_on_gpu<arguments> result{memory, given};
-    arguments& a = result.a;
-    if (a.k_scale != nullptr) a.k_scale = memory.copy(given.k_scales);
-    if (a.v_scale != nullptr) a.v_scale = memory.copy(given.v_scales);
-    if (a.seqused_k != nullptr) a.seqused_k = memory.copy(given.used);
-    return result;
-  };
   run_random_calls<attention_decode, sy::test::random_decode>(300, put);
+}
+
+TEST_CASE("decoding on the GPU: latent caches with rotary columns apart, by every variant", "[apart]") {
+  run_random_calls<attention_decode, sy::test::random_decode_apart>(40, put);
 }
 
 // A cache of NaN but for one sequence's keys, which lie behind 2^31 elements: where an offset is cut to 32

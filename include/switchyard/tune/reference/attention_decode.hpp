@@ -32,9 +32,15 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
       const std::int64_t page = a.block_table[b * a.block_table_stride + j / a.page_size];
       return page * stride_batch + (j % a.page_size) * stride_token + head * stride_head;
     };
+    // Of a latent cache with rotary columns apart.
+    const auto column_scale = [&](std::int64_t j, std::int64_t d) {
+      if (a.k_rotary == nullptr) return Real{1};
+      return static_cast<Real>(a.k_scale[key_row(j, 0, a.k_scale_stride_batch, 0, a.k_scale_stride_token) +
+                                         d / operators::scale_group_columns]);
+    };
     for (std::int64_t h = 0; h < a.heads; ++h) {
       const std::int64_t h_kv = h / (a.heads / a.heads_kv);
-      const Real k_scale = scale_of<Real>(a.k_scale, h_kv * a.k_scale_stride);
+      const Real k_scale = a.k_rotary != nullptr ? 1 : scale_of<Real>(a.k_scale, h_kv * a.k_scale_stride);
       const Real v_scale = scale_of<Real>(a.v_scale, h_kv * a.v_scale_stride);
       for (std::int64_t i = 0; i < a.seqlen_q; ++i) {
         if (!wants(b, h, i)) continue;
@@ -45,9 +51,16 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
           if (!sees(a, position, j)) continue;
           const std::int64_t k_row = key_row(j, h_kv, a.k_stride_batch, a.k_stride_head, a.k_stride_token);
           Real score = 0;
-          for (std::int64_t d = 0; d < a.head_dim; ++d) {
+          for (std::int64_t d = 0; d < (a.k_rotary != nullptr ? a.head_dim_v : a.head_dim); ++d) {
             score += static_cast<Real>(load(a.dtype, a.q, q_row + d)) *
-                     static_cast<Real>(load(a.kv_dtype, a.k, k_row + d));
+                     static_cast<Real>(load(a.kv_dtype, a.k, k_row + d)) * column_scale(j, d);
+          }
+          if (a.k_rotary != nullptr) {
+            const std::int64_t row = key_row(j, 0, a.k_rotary_stride_batch, 0, a.k_rotary_stride_token);
+            for (std::int64_t d = 0; d < a.rotary_dim; ++d) {
+              score += static_cast<Real>(load(a.dtype, a.q, q_row + a.head_dim_v + d)) *
+                       static_cast<Real>(load(a.dtype, a.k_rotary, row + d));
+            }
           }
           score = capped(score * (k_scale * static_cast<Real>(a.scale)), a);
           weights[static_cast<std::size_t>(j)] = score - alibi<Real>(a.alibi_slopes, h, position - j);
@@ -61,7 +74,7 @@ void attention_decode(const operators::attention_decode::arguments& a, Visit&& v
           const std::int64_t v_row = key_row(j, h_kv, a.v_stride_batch, a.v_stride_head, a.v_stride_token);
           for (std::int64_t d = 0; d < a.head_dim_v; ++d) {
             values[static_cast<std::size_t>(d)] +=
-                weight * v_scale * static_cast<Real>(load(a.kv_dtype, a.v, v_row + d));
+                weight * v_scale * static_cast<Real>(load(a.kv_dtype, a.v, v_row + d)) * column_scale(j, d);
           }
         }
         visit(b * a.out_stride_batch + h * a.out_stride_head + i * a.out_stride_token,

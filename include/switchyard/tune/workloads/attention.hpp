@@ -132,6 +132,15 @@ class attention_memory {
             {table.count(), page_size, sizes_.heads_kv, dim},
             {page_size * token, token, dim, 1}};
   }
+  /// [entries, tokens, columns]: what keys of one KV head have besides their columns.
+  [[nodiscard]] tensor token_input(dtype type, std::int64_t entries, std::int64_t tokens,
+                                   std::int64_t columns, float spread) {
+    const std::int64_t token = columns + varied_.apart;
+    return {memory_.random(type, entries * tokens * token, spread),
+            type,
+            {entries, tokens, columns},
+            {tokens * token, token, 1}};
+  }
   [[nodiscard]] tensor lse_output() {
     return lse_view(memory_.poisoned(dtype::f32, sizes_.batch * sizes_.heads * sizes_.seqlen_q));
   }
@@ -234,7 +243,7 @@ void set_options(Options& with, attention_memory& memory, const attention_sizes&
     if (memory.q_type() == dtype::f8_e4m3) with.q_scale = memory.head_input();
   }
   if constexpr (requires { with.k_scale; }) {
-    if (memory.kv_type() == dtype::f8_e4m3) {
+    if (memory.kv_type() == dtype::f8_e4m3 && !want.flag("rotary_apart")) {
       with.k_scale = memory.scale_input();
       with.v_scale = memory.scale_input();
     }

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <switchyard/devices/driver.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/operators/attention_decode.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
@@ -22,7 +23,8 @@ template <>
 struct workload<operators::attention_decode> : attention_rows, attention_variations {
   /// A cache of [batch, seqlen_k, heads_kv, dim], or of shuffled pages of [page_size, heads_kv, dim], all of
   /// it in use; e4m3 with a scale for each KV head. Where it is latent, the values are the keys' first
-  /// columns. A window is a quarter of the keys.
+  /// columns; with rotary columns apart, there is a scale for each 128 of the others. A window is a quarter
+  /// of the keys.
   [[nodiscard]] static prepared_call<operators::attention_decode> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_decode> out{{}, {driver, seed, want.varied()}};
@@ -40,11 +42,20 @@ struct workload<operators::attention_decode> : attention_rows, attention_variati
       return is_paged ? memory.page_input(table, page_size, dim) : memory.key_input(dim);
     };
     const tensor q = memory.query_input(sizes.head_dim);
-    const tensor k = keys(sizes.head_dim);
+    const bool apart = want.flag("rotary_apart");
+    const std::int64_t rotary_dim = apart ? sizes.head_dim - sizes.head_dim_v : 0;
+    const std::int64_t groups = apart ? (sizes.head_dim_v + 127) / 128 : 0;
+    if (apart && rotary_dim < 1)
+      throw call_error{error_code::invalid_argument, "rotary_apart=true needs a head_dim_v below head_dim"};
+    const tensor k = keys(sizes.head_dim - rotary_dim);
     const bool latent = want.flag("latent");
     const tensor v = latent ? first_columns(k, sizes.head_dim_v) : keys(sizes.head_dim_v);
     const tensor result = memory.query_output(sizes.head_dim_v);
     set_options(with, memory, sizes, want, seed);
+    if (apart) {
+      with.k_rotary = memory.token_input(type, k.extent(0), k.extent(1), rotary_dim, want.varied().spread);
+      with.k_scale = memory.token_input(dtype::f32, k.extent(0), k.extent(1), groups, 1);
+    }
     if (!is_paged) with.seqused_k = used;
     out.arguments = is_paged ? operators::attention_decode::call(
                                    q, operators::paged{k, v, table, used, sizes.seqlen_k}, result, with)
@@ -53,7 +64,9 @@ struct workload<operators::attention_decode> : attention_rows, attention_variati
     out.flops = 2 * static_cast<double>(sizes.queries()) * static_cast<double>(sizes.seqlen_k) *
                 static_cast<double>(dims);
     out.bytes = static_cast<double>(sizes.queries() * size_of(type) * dims +
-                                    sizes.keys() * size_of(kv_type) * (latent ? sizes.head_dim : dims));
+                                    sizes.keys() *
+                                        (size_of(kv_type) * ((latent ? sizes.head_dim : dims) - rotary_dim) +
+                                         size_of(type) * rotary_dim + 4 * groups));
     return out;
   }
 

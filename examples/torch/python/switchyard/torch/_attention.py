@@ -182,6 +182,7 @@ def attention_decode(
     sinks: torch.Tensor | None = None,
     alibi_slopes: torch.Tensor | None = None,
     return_lse: bool = False,
+    k_rotary: torch.Tensor | None = None,
 ):
     """attention() of the last 1 to 16 tokens of sequences to their cache, for inference: no gradients.
 
@@ -191,11 +192,19 @@ def attention_decode(
 
     Multi-head latent attention with absorbed projections has one KV head of 576 elements. Pass v as the view
     k[..., :512]: the cache is then read once. Pass the model's scale too, which is not 1 / sqrt(576).
+
+    A latent cache may also be float8_e4m3fn with rotary columns apart: k and v are both its 512 columns in float8_e4m3fn,
+    k_rotary its rotary columns in q's type, [batch, seqlen_k, 64] or [pages, page_size, 64], and k_scale a factor for each
+    128 of the others, f32 [batch, seqlen_k, groups] or [pages, page_size, groups]. All three may be views of one cache, as
+    FlashMLA's fp8_ds_mla has them: of uint8 [pages, page_size, 1, 656], cache[..., :512].view(torch.float8_e4m3fn),
+    cache[:, :, 0, 512:528].view(torch.float32) and cache[:, :, 0, 528:].view(torch.bfloat16).
     """
+    if k_rotary is not None and v is not k and not torch.compiler.is_compiling() and v.data_ptr() != k.data_ptr():
+        raise ValueError("v must be k with k_rotary: the values are the keys' columns in float8_e4m3fn")
     out, lse = _decode(
-        needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes), q, k, v, wide(k_scale), wide(v_scale),
+        needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes, k_rotary), q, k, v, wide(k_scale), wide(v_scale),
         wide(alibi_slopes), wide(sinks), indices(seqused_k), indices(block_table), _mask(causal), window_left, scale,
-        soft_cap, return_lse)  # fmt: skip
+        soft_cap, return_lse, k_rotary)  # fmt: skip
     return (out, lse) if return_lse else out
 
 
