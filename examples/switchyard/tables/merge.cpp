@@ -14,6 +14,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/add_measured.hpp>
 #include <switchyard/files/write_table.hpp>
@@ -37,6 +38,7 @@ struct merge_arguments {
   std::vector<std::string> paths;
   std::string output;
   std::string conflict = "median";
+  std::string match;  ///< the table whose rule the result gets; empty: the first of `paths`
   bool without_blobs = false;
 };
 
@@ -52,7 +54,7 @@ struct merge_counts {
   throw sy::file_error{code, message};
 }
 
-/// Shards of one table, oldest first: by the newest date that they state, then in the order of the arguments.
+/// The tables to merge, in the order of the arguments. Refuses those of several operators or devices.
 [[nodiscard]] std::vector<table_file> read_shards(const std::vector<std::string>& paths) {
   std::vector<table_file> out;
   learn_operators(paths);
@@ -72,16 +74,52 @@ struct merge_counts {
                  .append(difference)
                  .append("; times of different devices are not comparable: keep one table for each"));
     }
-    if (!(last.content.match == first.content.match)) {
-      refuse(sy::error_code::invalid_entry,
-             path + ": /match: 'match', 'neighbours' or 'envelope' differs from that of " + paths.front() +
-                 "; make them agree first");
-    }
   }
-  std::stable_sort(out.begin(), out.end(), [](const table_file& a, const table_file& b) {
+  return out;
+}
+
+/// Tables in the order of their measurement: by the newest date that they state, then in the order of the
+/// arguments.
+void sort_by_date(std::vector<table_file>& shards) {
+  std::stable_sort(shards.begin(), shards.end(), [](const table_file& a, const table_file& b) {
     return a.content.measured_on < b.content.measured_on;
   });
-  return out;
+}
+
+/// How the result matches problems to rows, and a sentence for each table that states another rule. Times do
+/// not depend on the rule that a table states, so rows of tables with different rules may be merged.
+[[nodiscard]] std::pair<sy::match_rule, std::vector<std::string>> choose_match(
+    const merge_arguments& arguments, const std::vector<table_file>& shards) {
+  sy::match_rule out = shards.front().content.match;
+  const std::string& from = arguments.match.empty() ? arguments.paths.front() : arguments.match;
+  if (!arguments.match.empty()) {
+    const table_file named = read_table_file(from);
+    if (named.known != shards.front().known) {
+      refuse(sy::error_code::unknown_operator, from + ": is of operator '" + named.content.operator_name +
+                                                   "', but the tables to merge are of '" +
+                                                   shards.front().content.operator_name + "'");
+    }
+    out = named.content.match;
+  }
+  std::vector<std::string> lines;
+  for (const table_file& shard : shards) {
+    const sy::match_rule& other = shard.content.match;
+    if (other == out) continue;
+    std::vector<std::string> differing;
+    if (!(other.axes == out.axes && other.features == out.features)) differing.emplace_back("'match'");
+    if (other.neighbours != out.neighbours) {
+      differing.push_back("'neighbours' (" + std::to_string(other.neighbours) + ", not " +
+                          std::to_string(out.neighbours) + ")");
+    }
+    if (other.envelope < out.envelope || out.envelope < other.envelope) {
+      differing.push_back("'envelope' (" + sy::text::number(other.envelope) + ", not " +
+                          sy::text::number(out.envelope) + ")");
+    }
+    lines.push_back(shard.content.path + ": its " + sy::text::join(differing) +
+                    (differing.size() == 1 ? " differs" : " differ") + " from that of " + from +
+                    ", which the result has");
+  }
+  return {std::move(out), std::move(lines)};
 }
 
 /// Removes shards whose rows are all in another shard, and returns a sentence for each. `newest`: the newest
@@ -304,12 +342,14 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
 
 void run(const merge_arguments& arguments, const session& session) {
   std::vector<table_file> shards = read_shards(arguments.paths);
+  const auto [match, other_matches] = choose_match(arguments, shards);
+  sort_by_date(shards);
   const bool newest = arguments.conflict == "newest";
   const sy::operator_description& op = shards.front().op();
   sy::table merged;
   merged.operator_name = op.name;
   merged.device = shards.front().content.device;
-  merged.match = shards.front().content.match;
+  merged.match = match;
   merged.other_devices = std::all_of(shards.begin(), shards.end(),
                                      [](const table_file& shard) { return shard.content.other_devices; });
   for (const table_file& shard : shards) {
@@ -342,6 +382,7 @@ void run(const merge_arguments& arguments, const session& session) {
                           {"device", merged.device.name},
                           {"tables", shards.size()},
                           {"dropped", dropped},
+                          {"other_matches", other_matches},
                           {"groups", merged.groups.size()},
                           {"rows", counted.rows},
                           {"repeated", counted.repeated},
@@ -357,6 +398,7 @@ void run(const merge_arguments& arguments, const session& session) {
               arguments.output.c_str(), counted.rows, merged.groups.size(), merged.denials.size(),
               merged.pins.size(), shards.size(), merged.operator_name.c_str(),
               merged.device.name.empty() ? "any device" : merged.device.name.c_str());
+  for (const std::string& line : other_matches) std::printf("%s\n", line.c_str());
   for (const std::string& line : dropped) std::printf("%s\n", line.c_str());
   if (counted.repeated > 0) {
     std::printf("%zu rows were measured more than once: %s", counted.repeated,
@@ -386,6 +428,10 @@ void add_merge(CLI::App& app, session& session) {
                    "the newest row (by the date in 'measured', then by the order given here)")
       ->check(CLI::IsMember({"median", "newest"}))
       ->capture_default_str();
+  command->add_option(
+      "--match", arguments->match,
+      "The table whose 'match', 'neighbours' and 'envelope' the result has; it need not be one "
+      "of those merged. Default: the first one named");
   command->add_flag("--without-blobs", arguments->without_blobs,
                     "Leave out the hashes of the blobs that were measured: for kernels that every build "
                     "compiles anew, such as those of the CPU, whose rows would be marked stale elsewhere");

@@ -9,6 +9,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
@@ -74,19 +75,22 @@ shared_run::shared_run(const tune_settings& wanted, const sy::operator_descripti
   if (settings.retry_bad) notes.forget_bad();
 }
 
+sy::match_rule shared_run::usual_match(const session& session) const {
+  sy::catalog catalog{session.options()};
+  auto tables = catalog.files(op).tables;
+  // A table of pins or denials alone may leave its rule out.
+  std::erase_if(tables, [](const auto& file) { return file->groups.empty(); });
+  const auto ranked = sy::rank_tables(device, {}, tables);
+  if (!ranked.empty()) return ranked.front().source->match;
+  if (!tables.empty()) return tables.front()->match;
+  sy::match_rule out;
+  out.axes.assign(op.axes.size(), sy::axis_rule{});
+  return out;
+}
+
 void shared_run::read_table(const session& session) {
   table.operator_name = op.name;
-  table.match.axes.assign(op.axes.size(), sy::axis_rule{});
-  sy::catalog catalog{session.options()};
-  const auto files = catalog.files(op);
-  const auto near = std::find_if(files.tables.begin(), files.tables.end(), [this](const auto& place) {
-    return place->device.backend == device.backend;
-  });
-  if (near != files.tables.end()) {
-    table.match = (*near)->match;
-  } else if (!files.tables.empty()) {
-    table.match = files.tables.front()->match;
-  }
+  table.match = usual_match(session);
   std::error_code ignored;
   if (!settings.again && fs::exists(path, ignored)) {
     sy::warnings warned;

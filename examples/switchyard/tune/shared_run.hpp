@@ -45,8 +45,7 @@ class shared_run {
   std::vector<tuning_problem> problems;
   std::unique_ptr<progress> bar;
 
-  /// Reads the existing table if it may be continued. A new table matches problems to rows as other tables of
-  /// the operator do, those of its backend first.
+  /// Reads the existing table if it may be continued.
   void read_table(const session& session);
 
   [[nodiscard]] bool has_row(const tuning_problem& problem, switchyard::problem_view full) const;
@@ -74,6 +73,10 @@ class shared_run {
   [[nodiscard]] static std::string settings_text(const tune_settings& of);
 
   /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob
+  /// How a new table matches problems to rows: as the installed table does that serves this device first, so
+  /// that the two can be merged.
+  [[nodiscard]] switchyard::match_rule usual_match(const session& session) const;
+
   /// is the one of the older rows, which stay marked as stale.
   [[nodiscard]] bool all_measured(const switchyard::row_group& group, std::size_t variant) const;
   [[nodiscard]] std::string place_of(const switchyard::row_group& group, std::size_t row) const;
