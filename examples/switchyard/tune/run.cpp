@@ -72,8 +72,11 @@ void work(shared_run& run, worker_process& worker, std::size_t index, std::atomi
     const tuning_problem& problem = run.problems[mine];
     std::string line;
     try {
-      const auto result = tuner.measure(problem, line);
+      std::vector<std::string> left_out_kinds;
+      const auto result = tuner.measure(problem, line, left_out_kinds);
       const std::scoped_lock lock{mutex};
+      outcome.left_out_kinds.insert(outcome.left_out_kinds.end(), left_out_kinds.begin(),
+                                    left_out_kinds.end());
       ++(result == problem_tuner::result::before ? outcome.before : outcome.measured);
       if (result == problem_tuner::result::unsteady) ++outcome.unsteady;
     } catch (const left_out& why) {
@@ -100,8 +103,10 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
   const auto begin = clock::now();
   problem_list list{op};
   if (!settings.words.empty()) list.add_grid(settings.words);
-  for (const std::string& recording : settings.recordings) list.add_file(recording);
-  for (const std::string& complaint : list.complaints())
+  problem_list listed{op};
+  problem_list& into = settings.refresh.empty() ? list : listed;
+  for (const std::string& recording : settings.recordings) into.add_file(recording);
+  for (const std::string& complaint : into.complaints())
     std::fprintf(stderr, "switchyard: %s\n", sy::text::printable(complaint).c_str());
   if (!settings.refresh.empty()) {
     sy::warnings warned;
@@ -112,6 +117,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     });
     for (const std::string& message : warned.messages)
       std::fprintf(stderr, "switchyard: %s\n", message.c_str());
+    list.take_options(std::move(listed));
   }
   if (list.problems().empty() && (settings.stale || !settings.variant.empty())) {
     std::fprintf(

@@ -49,6 +49,7 @@ struct tune_outcome {
   std::size_t resumed = 0;   ///< times that an unfinished run left
   std::size_t unsteady = 0;  ///< rows whose device drifted in every attempt
   std::vector<std::string> left_out;
+  std::vector<std::string> left_out_kinds;  ///< of problems whose other kinds were measured
   std::vector<std::string> bad;
   std::size_t failures = 0;
   double seconds = 0;

@@ -135,7 +135,7 @@ std::string shared_run::key(const tuning_problem& problem) const {
   return out;
 }
 
-void shared_run::put(const tuning_problem& problem, sy::problem_view full,
+void shared_run::put(const tuning_problem& problem, const std::vector<std::vector<std::int64_t>>& full,
                      const std::vector<serving>& variants, std::vector<sy::tune::row_entry> times,
                      double uncertainty) {
   const std::scoped_lock lock{mutex_};
@@ -147,9 +147,10 @@ void shared_run::put(const tuning_problem& problem, sy::problem_view full,
   });
   if (times.empty()) return;
   rows_.insert(key(problem));
-  sy::tune::put_row(table, op, full, problem.type, std::move(times), uncertainty, settings.most);
+  sy::tune::put_row(table, op, full.front(), problem.type, std::move(times), uncertainty, settings.most);
   sy::row_group& group = *sy::tune::find_group(table, op, problem.type);
-  measured_.insert(place_of(group, sy::tune::find_row(group, full)));
+  for (const auto& kind : full) sy::tune::record_type(group, op, kind);
+  measured_.insert(place_of(group, sy::tune::find_row(group, full.front())));
   for (std::size_t i = 0; i < group.ids.size(); ++i) {
     for (const serving& variant : variants) {
       if (variant.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i)))

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,8 +56,10 @@ class shared_run {
 
   [[nodiscard]] std::string key(const tuning_problem& problem) const;
 
-  void put(const tuning_problem& problem, switchyard::problem_view full, const std::vector<serving>& variants,
-           std::vector<switchyard::tune::row_entry> times, double uncertainty);
+  /// Puts a problem's row into the table. `full`: all axes of each of its kinds; `variants`: those of all.
+  void put(const tuning_problem& problem, const std::vector<std::vector<std::int64_t>>& full,
+           const std::vector<serving>& variants, std::vector<switchyard::tune::row_entry> times,
+           double uncertainty);
 
   /// Removes a variant that must not be used from every row.
   void put_bad(const bad_variant& bad);
@@ -70,13 +73,13 @@ class shared_run {
   switchyard::table table;
 
  private:
-  [[nodiscard]] static std::string settings_text(const tune_settings& of);
-
-  /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob
   /// How a new table matches problems to rows: as the installed table does that serves this device first, so
   /// that the two can be merged.
   [[nodiscard]] switchyard::match_rule usual_match(const session& session) const;
 
+  [[nodiscard]] static std::string settings_text(const tune_settings& of);
+
+  /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob
   /// is the one of the older rows, which stay marked as stale.
   [[nodiscard]] bool all_measured(const switchyard::row_group& group, std::size_t variant) const;
   [[nodiscard]] std::string place_of(const switchyard::row_group& group, std::size_t row) const;

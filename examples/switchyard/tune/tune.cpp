@@ -150,7 +150,7 @@ void run(raw_arguments arguments, session& session) {
     weight_left -= weight;
     --operators_left;
     measured += outcome.measured + outcome.before + (outcome.up_to_date ? 1 : 0);
-    if (!outcome.left_out.empty()) session.status = status_finding;
+    if (!outcome.left_out.empty() || !outcome.left_out_kinds.empty()) session.status = status_finding;
     if (session.json) {
       auto entry = outcome.json();
       entry["operator"] = known->description->name;
@@ -188,7 +188,8 @@ void add_tune(CLI::App& app, session& session) {
       ->add_option(
           "--problems", wanted.recordings,
           "A recording (SWITCHYARD_RECORD, `switchyard record`) or a list such as those of tables/problems; "
-          "most frequent first. May be repeated")
+          "most frequent first. May be repeated. With --refresh, it says with which options rows are "
+          "measured")
       ->allow_extra_args(false);
   command->add_option("--refresh", wanted.refresh,
                       "Measure the rows of this table again; overwrites it unless -o is given");
