@@ -69,6 +69,11 @@ cuda::api made() {
     if (attribute == cuda::device_query::multiprocessors) *value = 132;
     return code;
   };
+  out.ctx_get_dev_resource = [](CUctx_st* context, cuda::multiprocessor_resource* resource, int type) {
+    const int code = fake.ctx_get_dev_resource(context, resource, type);
+    resource->count = 132;
+    return code;
+  };
   out.mem_alloc_async = [](unsigned long long* address, std::size_t bytes, CUstream_st*) {
     *address = reinterpret_cast<std::uintptr_t>(std::calloc(bytes, 1));
     return *address == 0 ? cuda::result::out_of_memory : cuda::result::success;

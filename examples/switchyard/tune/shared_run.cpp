@@ -76,6 +76,12 @@ shared_run::shared_run(const tune_settings& wanted, const sy::operator_descripti
 }
 
 sy::match_rule shared_run::usual_match(const session& session) const {
+  const fs::path replaced = fs::path{settings.replaces} / std::string{op.name} / table_name_of(device);
+  std::error_code absent;
+  if (!settings.replaces.empty() && fs::exists(replaced, absent)) {
+    sy::warnings ignored;
+    return sy::read_table(replaced.string(), op, ignored).match;
+  }
   sy::catalog catalog{session.options()};
   auto tables = catalog.files(op).tables;
   // A table of pins or denials alone may leave its rule out.

@@ -73,8 +73,8 @@ class shared_run {
   switchyard::table table;
 
  private:
-  /// How a new table matches problems to rows: as the installed table does that serves this device first, so
-  /// that the two can be merged.
+  /// How a new table matches problems to rows: as the table does that it replaces, or the installed one that
+  /// serves this device first.
   [[nodiscard]] switchyard::match_rule usual_match(const session& session) const;
 
   [[nodiscard]] static std::string settings_text(const tune_settings& of);
