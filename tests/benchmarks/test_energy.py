@@ -13,10 +13,11 @@ import under_load
 from under_load import Stretch
 
 LIBRARY = sys.argv[1]
-failures = []
+failures, checked = [], [0]
 
 
 def check(holds, description):
+    checked[0] += 1
     if not holds:
         failures.append(description)
         print("FAILED:", description)
@@ -230,5 +231,5 @@ if __name__ == "__main__":
     for name, test in list(globals().items()):
         if name.startswith("test_"):
             test()
-    print(f"{len(failures)} failures")
+    print(f"{checked[0]} checks, {len(failures)} failed")
     sys.exit(1 if failures else 0)
