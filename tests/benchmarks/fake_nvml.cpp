@@ -3,12 +3,11 @@
 // 20 ms. FAKE_NVML says how it misbehaves: "no_init", "stranger" (it does not know the device), "no_counter",
 // "frozen", "lost" (after a second), "restarted" (the counter begins again after a second), "taciturn" (no
 // clocks and no limit).
-#include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <string>
 #include <string_view>
+
+#include "../environment.hpp"
 
 namespace {
 
@@ -17,7 +16,7 @@ using clock_type = std::chrono::steady_clock;
 const clock_type::time_point begin = clock_type::now();
 
 bool misbehaves(std::string_view how) {
-  const char* const value = std::getenv("FAKE_NVML");
+  const char* const value = switchyard::test::variable("FAKE_NVML");
   return value != nullptr && how == value;
 }
 
@@ -34,9 +33,9 @@ int cuInit(unsigned) {
   return 0;
 }
 int cuDeviceGet(int* device, int ordinal) {
-  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const char* const visible = switchyard::test::variable("CUDA_VISIBLE_DEVICES");
   if (ordinal != 0 && visible != nullptr) return 101;
-  *device = visible != nullptr ? std::atoi(visible) : ordinal;
+  *device = visible == nullptr ? ordinal : visible[0] - '0';
   return *device < 2 ? 0 : 101;
 }
 int cuDeviceGetUuid_v2(unsigned char* uuid, int device) {
@@ -72,7 +71,8 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(clock_type::now() - begin).count();
   if (misbehaves("lost") && ms > 1000) return gpu_is_lost;
   const auto watts = *static_cast<int*>(device) == 0 ? 100 : 400;
-  auto seen = static_cast<unsigned long long>(ms / 20 * 20);
+  const auto changes = static_cast<unsigned long long>(ms) / 20;
+  auto seen = 20 * changes;
   if (misbehaves("frozen")) seen = 0;
   *millijoules = 5'000'000 + seen * static_cast<unsigned long long>(watts);
   if (misbehaves("restarted") && ms > 1000) *millijoules = 0 + seen;

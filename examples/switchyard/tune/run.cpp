@@ -45,6 +45,15 @@ using seconds = std::chrono::duration<double>;
   return out.empty() ? "device" : out;
 }
 
+void make_folder(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) {
+    throw sy::file_error{sy::error_code::unreadable_file,
+                         folder.string() + ": cannot be made: " + problem.message()};
+  }
+}
+
 /// One thread: takes the next problem until none is left.
 void work(shared_run& run, worker_process& worker, std::size_t index, std::atomic<std::size_t>& next,
           std::mutex& mutex, tune_outcome& outcome) {
@@ -85,19 +94,10 @@ std::string table_name_of(const sy::device_properties& device) {
 
 std::string table_path(const tune_settings& settings, const sy::operator_description& op,
                        const sy::device_properties& device) {
-  std::string out = settings.output.empty() ? settings.refresh : settings.output;
+  const std::string& out = settings.output.empty() ? settings.refresh : settings.output;
   std::error_code ignored;
-  if (out.ends_with('/') || fs::is_directory(out, ignored)) {
-    const fs::path folder = fs::path{out} / std::string{op.name};
-    std::error_code problem;
-    fs::create_directories(folder, problem);
-    if (problem) {
-      throw sy::file_error{sy::error_code::unreadable_file,
-                           folder.string() + ": cannot be made: " + problem.message()};
-    }
-    out = (folder / table_name_of(device)).string();
-  }
-  return out;
+  if (!out.ends_with('/') && !fs::is_directory(out, ignored)) return out;
+  return (fs::path{out} / std::string{op.name} / table_name_of(device)).string();
 }
 
 bool learn_properties(const session& session, const known_operator& known, tuned_devices& devices,
@@ -175,8 +175,9 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
   for (const device_place& place : devices.places)
     workers.push_back(std::make_unique<worker_process>(session, std::string{op.name}, place, interrupted));
 
-  shared_run run{settings, op, *devices.properties, part.file(table_path(settings, op, *devices.properties)),
-                 interrupted};
+  const std::string path = table_path(settings, op, *devices.properties);
+  if (path != settings.output && path != settings.refresh) make_folder(fs::path{path}.parent_path());
+  shared_run run{settings, op, *devices.properties, part.file(path), interrupted};
   run.read_table(session);
   tune_outcome outcome;
   outcome.table = run.path;

@@ -58,7 +58,7 @@ struct tuned_devices {
 /// "NVIDIA H200" as the name of its table: "nvidia-h200.json".
 [[nodiscard]] std::string table_name_of(const switchyard::device_properties& device);
 
-/// The table that a run writes; makes its folder. Throws switchyard::file_error.
+/// The table that a run writes.
 [[nodiscard]] std::string table_path(const tune_settings& settings,
                                      const switchyard::operator_description& op,
                                      const switchyard::device_properties& device);
