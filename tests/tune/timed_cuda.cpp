@@ -69,6 +69,10 @@ cuda::api made() {
     if (attribute == cuda::device_query::multiprocessors) *value = 132;
     return code;
   };
+  out.device_total_mem = [](std::size_t* bytes, int) {
+    *bytes = std::size_t{1} << 30U;  // of which the tuner fills a share
+    return cuda::result::success;
+  };
   out.ctx_get_dev_resource = [](CUctx_st* context, cuda::multiprocessor_resource* resource, int type) {
     const int code = fake.ctx_get_dev_resource(context, resource, type);
     resource->count = 132;
