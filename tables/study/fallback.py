@@ -23,10 +23,10 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
 
 from fit_terms import WORDS, value_of
+from judging import read
 from kernel_tools import KernelBuildError
 from kernel_tools.expression import evaluate
 from kernel_tools.space import expand
-from models import read
 
 GOAL = 1.5
 H200 = {"backend": "cuda", "arch": "sm_90", "multiprocessors": 132}

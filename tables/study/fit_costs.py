@@ -26,9 +26,9 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
 
 import fit_terms
+from judging import read
 from kernel_tools.expression import evaluate
 from kernel_tools.space import expand
-from models import read
 from studies import studies
 
 WORDS = {"none", "causal_top_left", "causal_bottom_right", "dense", "packed", "paged", "f16", "bf16", "f32"}

@@ -11,9 +11,9 @@ import math
 import os
 import re
 
+from judging import read
 from kernel_tools.expression import evaluate
 from kernel_tools.space import expand
-from models import read
 from studies import studies
 
 WORDS = {

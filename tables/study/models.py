@@ -1,28 +1,37 @@
 # SPDX-License-Identifier: MIT
 """What choices cost at calls of real models, and at every kind of call that kernels serve.
 
-    models.py TOOL ROOT OUTPUT [--seconds S] [--kinds] [--small] [--only TEXT] [--devices all] [--bound 1.25]
-    models.py --judge OUTPUT [--bound 1.25]
+    models.py TOOL ROOT OUTPUT [--seconds S] [--keep FOLDER] [--problems LIST] [--kinds] [--small] [--only TEXT] [--devices all]
+        [--bound 1.25] [--goals]
+    models.py --judge OUTPUT [--bound 1.25] [--goals]
+    models.py --choose OUTPUT TOOL ROOT        choose again, with today's tables, for what was measured
 
 TOOL is the program `switchyard`, ROOT a folder with kernels/ and tables/. `tune` times every admissible variant of each
-call of tables/problems/models.txt on this machine's device; OUTPUT gets what was measured. The table printed shows the
-time of the chosen variant over the best one's, with the rows of ROOT's tables and without. The exit status is 1 if one of
-the two is above the bound for some call, or if a call could not be measured. --kinds adds combinations of type axes of
-attention that no model has. --small shrinks every call to what a CPU can do in seconds. --only keeps calls whose model,
-phase or operator contains the text. --judge reads an OUTPUT again.
+call of tables/problems/models.txt, or of LIST, on this machine's device; OUTPUT gets what was measured. With --keep, times are
+noted in FOLDER, and the same command goes on where it was stopped. The table printed shows the time of the chosen variant over
+the best one's, with all tables of ROOT, with the device's own, with its own but for the calls' rows, with those of each other
+device of the backend alone, and without any. The exit status is 1 if it is above the bound for some call, with all tables or
+with none, if a call could not be measured, or, with --goals, if a goal below is missed. --kinds adds combinations of type axes
+of attention that no model has. --small shrinks every call to what a CPU can do in seconds. --only keeps calls whose model,
+phase or operator contains the text. --judge reads an OUTPUT again; --choose needs no device.
 """
 
 import argparse
+import concurrent.futures
+import contextlib
 import functools
 import glob
 import itertools
 import json
 import lzma
-import math
 import os
 import subprocess
 import sys
 import tempfile
+
+import table_sets
+from judging import judge
+from table_sets import OWN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "problems", "models.txt")
@@ -167,13 +176,35 @@ def times_of(folder, operator):
     return out
 
 
-def choice(options, root, operator, problem):
+def split(options, operator, problem):
+    """The words of a noted problem: its axes, as text and as a dict, and what else its workload was asked for."""
+    known = axis_names(options.tool, operator)
+    axes, others = {}, {}
+    for word in problem.split():
+        name, _, value = word.rpartition("=")
+        (axes if name in known else others)[name] = value
+    return " ".join(f"{name}={value}" for name, value in axes.items()), axes, others
+
+
+def is_measurement_of(options, call, problem):
+    """Whether a noted problem is this call. Options that no axis holds are noted as numbers."""
+    _, axes, others = split(options, call["operator"], problem)
+    for name, value in axes_of(call).items():
+        if name in axes and axes[name] != text_of(value):
+            return False
+        if name not in axes and others.get(name) != str(int(value)):
+            return False
+    return not set(others) - set(call)
+
+
+def choice(options, root, operator, problem, device):
     done = tool(
         argparse.Namespace(tool=options.tool, root=root),
         "--json",
         "explain",
         operator,
         *problem.split(),
+        *(["--device", device] if device else []),
         stdout=subprocess.PIPE,
         check=True,
     )
@@ -181,7 +212,62 @@ def choice(options, root, operator, problem):
     return {"variant": chosen["variant"], "reason": chosen["reason"]}
 
 
-def run(options):
+def choose(options, lines, device, by_name):
+    """Adds to each measured call what each set of tables chooses. `by_name`: the device is not here, but tables name it."""
+    problems = {}
+    for line in lines:
+        problems.setdefault(line["study"], []).append(split(options, line["study"], line["problem"])[1])
+    with tempfile.TemporaryDirectory() as folder:
+        roots = table_sets.make_roots(options.root, folder, device, problems)
+        if by_name and OWN not in roots:
+            sys.exit(f"models.py: no table of {options.root} is of {device[1]}: choose on such a device")
+
+        def chosen(line, root):
+            return choice(options, root, line["study"], line["problem"], device[1] if by_name else "")
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            futures = [{which: pool.submit(chosen, line, root) for which, root in roots.items()} for line in lines]
+            for line, of_line in zip(lines, futures):
+                line["chosen"] = {which: future.result() for which, future in of_line.items()}
+
+
+def measured_device(folder):
+    """Backend and name of the device that `tune` measured."""
+    for _, table in table_sets.tables_of(folder):
+        return table["device"]["backend"], table["device"]["name"]
+    return "", ""
+
+
+def tune(options, listed, folder):
+    words = ["--exhaustive", "--most", "64", "--checks", "never", "--budget", f"{options.seconds}s"]
+    words += ["--devices", options.devices] if options.devices else []
+    tool(options, "tune", "--problems", listed, "-o", os.path.join(folder, "tables") + "/", *words, check=False)
+
+
+def planned_of(options, listed, folder):
+    """Operators and problems of a list."""
+    words = ["-o", os.path.join(folder, "none") + "/", *(["--devices", options.devices] if options.devices else [])]
+    done = tool(options, "--json", "tune", "--problems", listed, *words, "--plan", stdout=subprocess.PIPE, check=True)
+    return sum(len(batch["problems"]) for batch in json.loads(done.stdout)), {
+        batch["operator"] for batch in json.loads(done.stdout)
+    }
+
+
+def measured_of_list(options, folder):
+    """What was measured of a list of problems, and how many there are."""
+    planned, operators = planned_of(options, options.problems, folder)
+    tune(options, options.problems, folder)
+    name = os.path.splitext(os.path.basename(options.problems))[0]
+    lines = []
+    for operator in sorted(operators):
+        for problem, times in times_of(os.path.join(folder, "tables"), operator).items():
+            call = {"model": name, "phase": "listed", "operator": operator}
+            lines.append({"call": call, "problem": split(options, operator, problem)[0], "times": times})
+    return lines, planned
+
+
+def measured_of_calls(options, folder):
+    """The same of models' calls."""
     calls = list(calls_of_models()) + (list(kinds()) if options.kinds else [])
     if options.only:
         calls = [call for call in calls if options.only in " ".join((call["model"], call["phase"], call["operator"]))]
@@ -189,117 +275,48 @@ def run(options):
         calls = [shrunk(call) for call in calls]
     if not calls:
         sys.exit("models.py: no call is left to measure")
-    with tempfile.TemporaryDirectory() as folder:
-        listed = os.path.join(folder, "calls.txt")
-        with open(listed, "w", encoding="utf-8") as file:
-            for i, call in enumerate(calls):
-                file.write(f"{call['operator']} {words_of(options, call)} calls={len(calls) - i}\n")
-        tool(
-            options,
-            "tune",
-            "--problems",
-            listed,
-            "-o",
-            os.path.join(folder, "tables") + "/",
-            "--exhaustive",
-            "--most",
-            "64",
-            "--checks",
-            "never",
-            "--budget",
-            f"{options.seconds}s",
-            *(["--devices", options.devices] if options.devices else []),
-            check=False,
-        )
-        plain = os.path.join(folder, "plain")
-        os.makedirs(plain)
-        os.symlink(os.path.join(os.path.abspath(options.root), "kernels"), os.path.join(plain, "kernels"))
-        with open(options.output, "w", encoding="utf-8") as out:
-            for i, call in enumerate(calls):
-                wanted = {f"{axis}={text_of(value)}" for axis, value in axes_of(call).items()}
-                names = {word.partition("=")[0] for word in wanted}
-                measured = times_of(os.path.join(folder, "tables"), call["operator"])
-                # What no axis tells is not part of a problem's text.
-                found = [
-                    problem
-                    for problem in measured
-                    if all(word in wanted for word in problem.split() if word.partition("=")[0] in names)
-                ]
-                if not found:
-                    continue
-                line = {
-                    "study": call["operator"],
-                    "shape": i,
-                    "pass": 0,
-                    "call": call,
-                    "problem": found[0],
-                    "times": measured[found[0]],
-                    "chosen": [choice(options, root, call["operator"], found[0]) for root in (options.root, plain)],
-                }
-                out.write(json.dumps(line) + "\n")
-            out.write(json.dumps({"planned": len(calls)}) + "\n")
+    listed = os.path.join(folder, "calls.txt")
+    with open(listed, "w", encoding="utf-8") as file:
+        for i, call in enumerate(calls):
+            file.write(f"{call['operator']} {words_of(options, call)} calls={len(calls) - i}\n")
+    tune(options, listed, folder)
+    noted = {operator: times_of(os.path.join(folder, "tables"), operator) for operator in {call["operator"] for call in calls}}
+    lines = []
+    for i, call in enumerate(calls):
+        measured = noted[call["operator"]]
+        found = [problem for problem in measured if is_measurement_of(options, call, problem)]
+        if found:
+            problem = split(options, call["operator"], found[0])[0]
+            lines.append({"shape": i, "call": call, "problem": problem, "times": measured[found[0]]})
+    return lines, len(calls)
 
 
-def combined(first, second):
-    """Two runs' time of a variant: their mean, or the smaller where a hiccup made one of them long."""
-    return math.sqrt(first * second) if max(first, second) < 1.15 * min(first, second) else min(first, second)
+def write(path, lines, planned, device):
+    with open(path, "w", encoding="utf-8") as out:
+        for line in lines:
+            out.write(json.dumps(line) + "\n")
+        out.write(json.dumps({"planned": planned, "device": device}) + "\n")
 
 
-def read(path):
-    """Measured calls, each with the times of both passes as one; and the number of calls planned."""
-    calls, planned = {}, 0
-    with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as file:
-        for line in map(json.loads, file):
-            planned = line.get("planned", planned)
-            if "study" not in line:
-                continue
-            key = (line["study"], line["shape"])
-            if key not in calls:
-                calls[key] = line
-            else:
-                times = calls[key].get("times", {})
-                for variant, time in line.get("times", {}).items():
-                    times[variant] = combined(times[variant], time) if variant in times else time
-    return list(calls.values()), planned
+def run(options):
+    with contextlib.ExitStack() as stack:
+        folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory())
+        os.makedirs(folder, exist_ok=True)
+        lines, planned = (measured_of_list if options.problems else measured_of_calls)(options, folder)
+        device = measured_device(folder)
+    lines = [{"study": line["call"]["operator"], "shape": i, "pass": 0, **line} for i, line in enumerate(lines)]
+    choose(options, lines, device, by_name=False)
+    write(options.output, lines, planned, device)
 
 
-def judge(path, bound):
-    """Prints what the choices cost; returns whether all calls were measured and are within the bound."""
-    calls, planned = read(path)
-    failures = 0 if len(calls) == planned else 1
-    if failures:
-        print(f"FAILED: {len(calls)} of {planned} calls were measured; allow more --seconds")
-    results = []
-    for measured in calls:
-        call = measured["call"]
-        name = f"{call['model']}: {call['phase']}, {call['operator']}"
-        if not measured.get("times"):
-            failures += 1
-            print(f"FAILED: {name} {measured.get('problem', call)}: {measured.get('failed', 'no variant serves it')}")
-            continue
-        best = min(measured["times"].values())
-        over = [measured["times"].get(choice["variant"], math.inf) / best for choice in measured["chosen"]]
-        results.append((max(over), over, best, name, measured))
-    results.sort(key=lambda result: -result[0])
-    print("with rows  without  best us  variants  call")
-    for worst, over, best, name, measured in results:
-        print(f"{over[0]:9.3f} {over[1]:8.3f} {best:8.1f} {len(measured['times']):9}  {name} {{{measured['problem']}}}")
-        if worst > bound:
-            failures += 1
-            print(
-                f"  FAILED: above {bound}: best {min(measured['times'], key=measured['times'].get)}; chosen "
-                + "; ".join(f"{choice['variant']} ({choice['reason']})" for choice in measured["chosen"])
-            )
-    for i, what in enumerate(("with rows", "without")):
-        ratios = [over[i] for _, over, *_ in results]
-        if ratios and max(ratios) < math.inf:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            print(
-                f"{what}: {len(ratios)} calls, geometric mean {mean:.4f}, worst {max(ratios):.3f}, "
-                f"{sum(ratio > bound for ratio in ratios)} above {bound}"
-            )
-    print(f"{len(results)} calls, {failures} failed")
-    return failures == 0 and bool(results)
+def choose_again(options):
+    with (lzma.open if options.choose.endswith(".xz") else open)(options.choose, "rt", encoding="utf-8") as file:
+        found = list(map(json.loads, file))
+    lines, last = [line for line in found if "study" in line], next(line for line in found if "planned" in line)
+    if not last.get("device"):
+        sys.exit(f"models.py: {options.choose} does not say which device was measured")
+    choose(options, lines, last["device"], by_name=True)
+    write(options.choose, lines, last["planned"], last["device"])
 
 
 def main():
@@ -308,18 +325,27 @@ def main():
     parser.add_argument("root", nargs="?")
     parser.add_argument("output", nargs="?")
     parser.add_argument("--judge", metavar="OUTPUT")
+    parser.add_argument("--choose", metavar="OUTPUT")
     parser.add_argument("--seconds", type=float, default=900)
+    parser.add_argument("--keep", metavar="FOLDER", default="")
+    parser.add_argument("--problems", metavar="LIST", default="")
     parser.add_argument("--bound", type=float, default=1.25)
+    parser.add_argument("--goals", action="store_true")
     parser.add_argument("--only")
     parser.add_argument("--devices", help="as `tune --devices`")
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--small", action="store_true")
     options = parser.parse_args()
-    if not options.judge:
+    if options.choose:
+        if not options.root or options.output:
+            parser.error("--choose OUTPUT: TOOL and ROOT are needed")
+        choose_again(options)
+    elif not options.judge:
         if not options.output:
             parser.error("TOOL, ROOT and OUTPUT are needed")
         run(options)
-    sys.exit(0 if judge(options.judge or options.output, options.bound) else 1)
+    path = options.judge or options.choose or options.output
+    sys.exit(0 if judge(path, options.bound, options.goals) else 1)
 
 
 if __name__ == "__main__":

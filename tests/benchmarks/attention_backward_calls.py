@@ -2,13 +2,14 @@
 """Attention backward beside FlashAttention-4 and cuDNN where they serve the call: the published shapes of attention.py, more head
 dims, and packed, windowed and capped calls. In one process, in turns, each result beside float64.
 
-  attention_backward_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE]
+  attention_backward_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE] [--sustained SECONDS] [--turns 3]
 
 LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Times are of whole calls, row sums, zeroing and
 conversion of dq included, as attention_calls.py takes them; the device's memory pool keeps the workspaces, as PyTorch's allocator
 keeps those of the peers. A line a call: TFLOP/s of each, the best peer's time over ours, the relative errors of dq, dk and dv (the
 largest of the three, over a random KV head of a random sequence), and what ran. "behind": a peer is faster by more than 2 %, and
-the quartiles of their rounds do not overlap. At the end: geometric mean and least of each peer's time over ours. Exits with 1
+the quartiles of their rounds do not overlap. With --sustained, a second line has times, energy a call and power under load
+(under_load.py). At the end: geometric mean and least of each peer's time over ours. Exits with 1
 where an error is not finite or above 1 %.
 """
 
@@ -18,8 +19,25 @@ import statistics
 import sys
 
 import attention
+import energy
 import torch
-from attention_calls import TYPES, Call, Switchyard, arguments, available, behind, first, make, measure, options_of, save, view
+from attention_calls import (
+    TYPES,
+    Call,
+    Switchyard,
+    arguments,
+    available,
+    behind,
+    first,
+    make,
+    measure,
+    options_of,
+    report_load,
+    save,
+    stream,
+    stream_of,
+    view,
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -193,12 +211,12 @@ class SwitchyardBackward(Switchyard):
             )
 
         made = made_of(given)
-        self.require(self.library.switchyard_call(self.forward, None, made, len(made)))
+        self.require(self.library.switchyard_call(self.forward, stream(), made, len(made)))
         results = tuple(torch.full_like(tensor, math.nan) for tensor in (t.q, t.k, t.v))
         made = made_of(given | {"dout": dout} | dict(zip(("dq", "dk", "dv"), results)))
 
         def run():
-            self.require(self.library.switchyard_call(self.op, None, made, len(made)))
+            self.require(self.library.switchyard_call(self.op, stream(), made, len(made)))
             return results
 
         text = ctypes.create_string_buffer(4096)
@@ -270,6 +288,12 @@ def main():
     options = options_of(__doc__)
     torch.zeros(1, device="cuda")
     keep_memory()
+    with stream_of(options):
+        return compare(options)
+
+
+def compare(options):
+    meter = energy.Meter(torch.cuda.current_device())
     contenders = [SwitchyardBackward(options.library), *available(FlashAttention4, Cudnn)]
     records, wrong = [], 0
     for call in calls():
@@ -316,6 +340,7 @@ def main():
             + f"  {'behind ' + ', '.join(late) if late else ''}  {why or problems.get('Switchyard', '')}",
             flush=True,
         )
+        records[-1]["sustained"] = report_load(options, runs, times, meter)
         del t, dout, runs
     for peer in ("FlashAttention-4", "cuDNN"):
         found = [(r["us"][peer] / r["us"]["Switchyard"], r["call"]) for r in records if {peer, "Switchyard"} <= r["us"].keys()]
@@ -325,7 +350,7 @@ def main():
                 f"{peer}: {len(found)} calls, {mean:.3f} of our time in the geometric mean, least {min(found)[0]:.3f} at "
                 f"{min(found)[1]}; ours behind in {sum(peer in r['behind'] for r in records)}"
             )
-    save(options, records)
+    save(options, records, meter)
     return 1 if wrong else 0
 
 

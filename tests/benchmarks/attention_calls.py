@@ -2,7 +2,7 @@
 """Attention forward as engines call it, beside FlashAttention-4 and cuDNN where they serve the call: pages, packed sequences of
 unequal lengths, windows, sinks, soft caps, caches in e4m3, and head dims of many models. In one process, in turns.
 
-  attention_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE]
+  attention_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE] [--sustained SECONDS] [--turns 3]
 
 LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by events, as
 many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the contenders take turns,
@@ -10,10 +10,12 @@ and the median of the rounds counts. No peer takes keys in e4m3 with queries in 
 keys of q's type that have the same values. Results are compared in f32 with the first contender's. Rows of pages behind a sequence's
 end hold NaN: a peer whose result is not finite is timed, and named. A line a call: microseconds of each, the best peer's over ours,
 the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the quartiles of their rounds do not
-overlap. Exits with 1 where results differ.
+overlap. With --sustained, a second line has times, energy a call and power under load (under_load.py). Exits with 1 where results
+differ.
 """
 
 import argparse
+import contextlib
 import ctypes
 import json
 import math
@@ -22,7 +24,9 @@ import statistics
 import sys
 from dataclasses import dataclass, field
 
+import energy
 import torch
+import under_load
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -143,6 +147,16 @@ def calls():
     yield Call("D 128, N 512, full", 16, 16, 128, (512,) * 32, causal=False)
     yield Call("D 128, N 1024, full", 16, 16, 128, (1024,) * 16, causal=False)
     yield Call("D 64, N 512", 32, 32, 64, (512,) * 32)
+    # What is long enough for the power limit to matter.
+    for tokens in (8192, 16384):
+        for causal in (True, False):
+            name = f"long, D 128, {'causal' if causal else 'full'}, {tokens}"
+            yield Call(name, 16, 16, 128, (tokens,) * (16384 // tokens), causal=causal)
+    yield Call("long, D 192/128, 2048", 128, 128, 192, (2048,), head_dim_v=128)
+    yield Call("long, D 256, causal, 8192", 8, 8, 256, (8192,) * 2)
+    yield Call("long, 64/8 heads, 8192", 64, 8, 128, (8192,))
+    yield Call("long, D 64, 64/8 heads, sinks, window of 128", 64, 8, 64, (8192,), sinks=True, window=127)
+    yield Call("long, D 256, soft cap, 3000", 16, 8, 256, (3000,) * 2, soft_cap=50.0)
 
 
 @dataclass
@@ -225,6 +239,11 @@ def view(tensor):
     return out
 
 
+def stream():
+    """PyTorch's current one; null is the default stream."""
+    return ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+
+
 class Switchyard:
     """Calls through the C API."""
 
@@ -286,7 +305,7 @@ class Switchyard:
         t.kept.append(given)
 
         def run():
-            self.require(self.library.switchyard_call(self.op, None, made, len(made)))
+            self.require(self.library.switchyard_call(self.op, stream(), made, len(made)))
             return out
 
         text = ctypes.create_string_buffer(4096)
@@ -409,7 +428,21 @@ def options_of(text):
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", default="")
+    under_load.add_options(parser)
     return parser.parse_args()
+
+
+def stream_of(options):
+    """That calls are made on: graphs cannot be captured from the default stream."""
+    return torch.cuda.stream(torch.cuda.Stream()) if options.sustained else contextlib.nullcontext()
+
+
+def report_load(options, runs, us, meter):
+    """The figures under load, printed; nothing unless they are asked for."""
+    found = under_load.figures(options, runs, us, meter)
+    if found:
+        print("    " + under_load.text_of(found), flush=True)
+    return found
 
 
 def available(*kinds):
@@ -423,14 +456,21 @@ def available(*kinds):
     return made
 
 
-def save(options, records):
+def save(options, records, meter):
     if options.json:
+        what = {"device": torch.cuda.get_device_name(), "dtype": options.dtype, "limit_watts": meter.limit_watts()}
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"device": torch.cuda.get_device_name(), "dtype": options.dtype, "records": records}, file, indent=1)
+            json.dump(what | {"records": records}, file, indent=1)
 
 
 def main():
     options = options_of(__doc__)
+    with stream_of(options):
+        return compare(options)
+
+
+def compare(options):
+    meter = energy.Meter(torch.cuda.current_device())
     contenders = [Switchyard(options.library), Switchyard(options.library, wide=True), *available(FlashAttention4, Cudnn)]
     records, differ = [], 0
     for call in calls():
@@ -482,8 +522,9 @@ def main():
             + "".join(f"; {name}: {text}" for name, text in errors.items() if name in runs),
             flush=True,
         )
+        records[-1]["sustained"] = report_load(options, runs, times, meter)
         del tensors, runs, results
-    save(options, records)
+    save(options, records, meter)
     return 1 if differ else 0
 
 

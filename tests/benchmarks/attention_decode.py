@@ -2,11 +2,12 @@
 """Decoding with Switchyard beside cuDNN and FlashAttention through PyTorch: microseconds of one call, from CUDA graphs.
 
   attention_decode.py LIBRARY [--batch 1,8,32,128] [--context 1024,4096,...] [--heads 32/8,64/8] [--layout bhsd|bshd]
-                      [--kv bf16|f8_e4m3] [--page 0|16|32|64] [--json FILE]
+                      [--kv bf16|f8_e4m3] [--page 0|16|32|64] [--json FILE] [--sustained SECONDS] [--turns 3]
 
 LIBRARY is attention_decode.cpp, built. Each graph holds calls on different caches, together larger than the L2 cache,
 one after the other; its time over their number is that of a call. Graphs of all contenders are replayed in turn, and
-the median of their rounds counts. Peers do not take pages or e4m3; then they are given bf16 in one piece.
+the median of their rounds counts. Peers do not take pages or e4m3; then they are given bf16 in one piece. With --sustained, a
+second line has times, energy a call and power under load (under_load.py).
 """
 
 import argparse
@@ -16,7 +17,9 @@ import math
 import statistics
 import sys
 
+import energy
 import torch
+import under_load
 from common import DECODE_BATCHES, DECODE_CONTEXTS, DECODE_HEADS
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -120,8 +123,32 @@ def replay(graph):
     return begin.elapsed_time(end) * 1000
 
 
-def measure(ours, batch, context, heads, heads_kv, dim, options):
-    """Times of all contenders, and our variant."""
+class Replays:
+    """A graph of several calls, as under_load.py takes it."""
+
+    is_graph = True
+
+    def __init__(self, graph, copies, us):
+        self.graph = graph
+        self.replays = max(1, round(under_load.CHUNK_US / (us * copies)))
+        self.calls = self.replays * copies
+
+    def enqueue(self):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(self.replays):
+            self.graph.replay()
+        end.record()
+
+        def wait():
+            end.synchronize()
+            return begin.elapsed_time(end)
+
+        return wait
+
+
+def measure(ours, batch, context, heads, heads_kv, dim, options, meter):
+    """Times of all contenders, our variant, and figures under load."""
     bytes_of_call = batch * context * heads_kv * dim * 4
     copies = max(1, min(32, round(CACHE / bytes_of_call)))
 
@@ -159,8 +186,14 @@ def measure(ours, batch, context, heads, heads_kv, dim, options):
     for _ in range(ROUNDS):
         for name, graph in graphs.items():
             times[name].append(replay(graph) / copies)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    load = {}
+    if options.sustained:
+        works = {name: Replays(graph, copies, medians[name]) for name, graph in graphs.items()}
+        turns = under_load.in_turns(works, options.turns, options.sustained, meter)
+        load = {name: under_load.summary(of) for name, of in turns.items()}
     ours.kept.clear()
-    return {name: statistics.median(values) for name, values in times.items()}, prepared[0][2]
+    return medians, prepared[0][2], load
 
 
 def numbers(text):
@@ -178,7 +211,9 @@ def main():
     parser.add_argument("--kv", choices=("bf16", "f8_e4m3"), default="bf16")
     parser.add_argument("--page", type=int, default=0)
     parser.add_argument("--json", default="")
+    under_load.add_options(parser)
     options = parser.parse_args()
+    meter = energy.Meter(torch.cuda.current_device())
     torch.manual_seed(0)
     ours = Ours(options.library)
     records = []
@@ -189,7 +224,7 @@ def main():
                 size = batch * context * heads_kv * options.dim * 4
                 if size * (2.5 if options.kv == "f8_e4m3" or options.page else 1) > 120e9:
                     continue
-                times, variant = measure(ours, batch, context, query_heads, heads_kv, options.dim, options)
+                times, variant, load = measure(ours, batch, context, query_heads, heads_kv, options.dim, options, meter)
                 torch.cuda.empty_cache()
                 mine = times["switchyard"]
                 best = min((time for name, time in times.items() if name != "switchyard"), default=math.nan)
@@ -200,6 +235,8 @@ def main():
                     + f" us; {moved / mine / 1e6:.2f} TB/s, best peer over ours {best / mine:.3f}; {variant}",
                     flush=True,
                 )
+                if load:
+                    print("    " + under_load.text_of(load, "switchyard"), flush=True)
                 records.append(
                     {
                         "heads": query_heads,
@@ -208,6 +245,7 @@ def main():
                         "context": context,
                         "times_us": times,
                         "variant": variant,
+                        "sustained": load,
                     }
                 )
     if options.json:
@@ -218,6 +256,7 @@ def main():
                     "layout": options.layout,
                     "kv": options.kv,
                     "page": options.page,
+                    "limit_watts": meter.limit_watts(),
                     "records": records,
                 },
                 file,

@@ -118,7 +118,9 @@ def main():
             for name in sorted(os.listdir(os.path.join(source, ".ci")))
             if os.access(os.path.join(source, ".ci", name), os.X_OK)
         ]
-        checks.equal(scripts, ["compilers", "fuzz", "gpu", "packages", "quickstart", "release", "run", "setup"], "scripts")
+        checks.equal(
+            scripts, ["compilers", "fuzz", "gpu", "packages", "quickstart", "release", "run", "setup", "tables"], "scripts"
+        )
         check_arguments(checks, copy, scripts)
         check_quickstart(checks, copy)
     finally:

@@ -9,6 +9,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -113,6 +114,79 @@ def check_sources():
                 )
 
 
+def lines_of(path):
+    with open(path, encoding="utf-8") as file:
+        lines = list(map(json.loads, file))
+    return [line for line in lines if "study" in line], lines[-1]
+
+
+def check_tables(path, keep):
+    """With the device's own rows, without those of the calls, and with those of another device: choices are made again where
+    nothing was measured, and each set of tables decides as it must."""
+    root = os.path.join(FOLDER, "own")
+    shutil.rmtree(root, ignore_errors=True)
+    os.makedirs(root)
+    os.symlink(os.path.join(os.path.abspath(ROOT), "kernels"), os.path.join(root, "kernels"))
+    shutil.copytree(os.path.join(keep, "tables"), os.path.join(root, "tables"), ignore=shutil.ignore_patterns("*.jsonl"))
+    for table in glob.glob(os.path.join(root, "tables", "*", "*.json")):
+        with open(table, encoding="utf-8") as file:
+            content = json.load(file)
+        content["device"]["name"] = "Another CPU"
+        # Its rows prefer the slowest variant.
+        for group in content["groups"]:
+            for row in group["rows"]:
+                worst = max(row["times_us"], key=row["times_us"].get)
+                row["times_us"] = {worst: 0.001, **{key: us for key, us in row["times_us"].items() if key != worst}}
+                row.pop("first", None)
+        with open(os.path.join(os.path.dirname(table), "another.json"), "w", encoding="utf-8") as file:
+            json.dump(content, file)
+    status, output = run("--choose", path, TOOL, root, "--bound", "1e9")
+    expect(status == 0, "choices were not made again", output)
+    lines, last = lines_of(path)
+    expect(last["planned"] == len(lines), "choosing again loses calls", last)
+    reasons = {}
+    for line in lines:
+        expect(list(line["chosen"]) == ["all tables", "own table", "own, without the calls' rows", "Another CPU alone", "no rows"],
+               "other sets of tables", line)  # fmt: skip
+        for which, choice in line["chosen"].items():
+            reasons.setdefault(which, set()).add(choice["reason"])
+        slowest = max(line["times"], key=line["times"].get)
+        expect(line["chosen"]["Another CPU alone"]["variant"] == slowest, "another device's rows do not decide", line)
+    expect(reasons["own table"] == reasons["all tables"] == {"exact"}, "own rows do not decide", reasons)
+    expect(not {"exact", "other_device"} & reasons["own, without the calls' rows"], "a row is left", reasons)
+    expect(reasons["Another CPU alone"] == {"other_device"} and reasons["no rows"] == {"heuristic"}, "what decides", reasons)
+    expect(
+        "Another CPU alone: " in output and "; goal missed: mean 1.02" in output, "a goal that is missed is not named", output
+    )
+    status, output = run("--judge", path, "--bound", "1e9", "--goals")
+    expect(status == 1, "a goal that is missed does not fail", output)
+    status, output = run("--choose", path, TOOL, ROOT)
+    expect(status != 0 and "no table of" in output, "a device that no table names", output)
+
+
+def check_list(path):
+    """Calls of any list; stopped and begun again."""
+    listed, keep = os.path.join(FOLDER, "held_out.txt"), os.path.join(FOLDER, "keep_list")
+    shutil.rmtree(keep, ignore_errors=True)
+    with open(listed, "w", encoding="utf-8") as file:
+        file.write(
+            "softmax dtype=f32 : rows columns\n  4..16*2 256\nrotary dtype=f32 style=half head_dim=64 with in_place=true"
+        )
+        file.write(" heads_first=true : batch seqlen heads heads_kv\n  1 8 4 2\n")
+    words = (TOOL, ROOT, path, "--problems", listed, "--devices", "host", "--bound", "1e9", "--keep", keep)
+    status, output = run(*words, "--seconds", "0.01")
+    expect(status == 1 and "of 4 calls were measured; allow more --seconds" in output, "no time for a list", output)
+    status, output = run(*words, "--seconds", "60")
+    lines, last = lines_of(path)
+    expect(status == 0 and len(lines) == last["planned"] == 4, "a list was not measured", output)
+    expect(
+        {line["call"]["model"] for line in lines} == {"held_out"}
+        and not any("heads_first" in line["problem"] for line in lines),
+        "the list's calls",
+        output,
+    )
+
+
 def main():
     check_sources()
     check_factors()
@@ -121,17 +195,20 @@ def main():
     path = os.path.join(FOLDER, "run.jsonl")
     counted = 0
     for only in ("Gemma 2 9B", "ModernBERT base", "GPT-2 XL"):
-        status, output = run(
-            TOOL, ROOT, path, "--small", "--only", only, "--seconds", "120", "--devices", "host", "--bound", "1e9"
-        )
+        keep = os.path.join(FOLDER, "keep")
+        shutil.rmtree(keep, ignore_errors=True)
+        words = ("--small", "--only", only, "--seconds", "120", "--devices", "host", "--bound", "1e9", "--keep", keep)
+        status, output = run(TOOL, ROOT, path, *words)
         expect(status == 0, f"calls of {only} were not all measured", output)
         with open(path, encoding="utf-8") as file:
             lines = [line for line in map(json.loads, file) if "study" in line]
         for line in lines:
-            for choice in line["chosen"]:
+            for choice in line["chosen"].values():
                 expect(choice["variant"] in line["times"] and choice["reason"], "a chosen variant has no time", line)
             counted += 1
     expect(counted >= 15, "too few calls", counted)
+    check_tables(path, keep)
+    check_list(path)
     for time, measured, wanted in ((12.0, True, 0), (13.0, True, 1), (12.0, False, 1)):
         invented(path, time, measured)
         status, output = run("--judge", path)

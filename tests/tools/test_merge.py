@@ -124,8 +124,6 @@ def test_merge(program, folder, checks):
     )
     softmax = folder.write("softmax.json", {"schema": "switchyard.table/1", "operator": "softmax", "device": {}})
     refused(2, (one, softmax), "is of operator 'softmax', but", "merge the tables of one operator")
-    linear = folder.table("linear.json", {(1, 64): {"a": 1.0}}, neighbours=2)
-    refused(2, (one, linear), "/match: 'match', 'neighbours' or 'envelope' differs", "make them agree first")
     contrary = folder.table("contrary.json", {(1, 64): {"a": 1.0}}, pin=[dict(pinned, variant="b")])
     refused(2, (two, contrary), "pins 'b' where another table of 'rotary' pins 'a'")
     refused(64, (one, two, "--conflict", "best"), "--conflict")
@@ -151,6 +149,52 @@ def test_merge(program, folder, checks):
         ("axpy", ["batch", "seqlen"], [[1, 64], [1, 128]]),
         "merge of another program's operator",
     )
+
+
+def test_rules_of_matching(program, folder, checks):
+    """Tables with different rules: the result has that of the first one named, or of the one named by --match."""
+    usual = folder.table("usual.json", {(1, 64): {"a": 2.0}}, measured={"date": "2026-11-21"})
+    few = folder.table("few.json", {(2, 64): {"a": 1.0}}, neighbours=2, measured={"date": "2026-11-20"})
+    other = {"match": {"batch": "exact", "seqlen": "log", "batch * seqlen": "log"}, "envelope": 0.5}
+    far = folder.table("far.json", {(4, 64): {"a": 3.0}}, measured={"date": "2026-11-22"}, **other)
+
+    def merged(*words):
+        out, document = merge(program, folder, checks, *words)
+        found = {key: document[key] for key in ("neighbours", "envelope")}
+        found["match"] = {key: rule for key, rule in document["match"].items() if key in ("batch", "batch * seqlen")}
+        checks.equal(len(document["groups"][0]["rows"]), 3, f"merge {words}: rows")
+        return out, found
+
+    rules = {
+        usual: {"neighbours": 4, "envelope": 1.5, "match": {"batch": "log"}},
+        few: {"neighbours": 2, "envelope": 1.5, "match": {"batch": "log"}},
+        far: {"neighbours": 4, "envelope": 0.5, "match": {"batch": "exact", "batch * seqlen": "log"}},
+    }
+    # The order counts, the dates do not.
+    for words in ((usual, few, far), (few, far, usual), (far, usual, few)):
+        out, found = merged(*words)
+        checks.equal(found, rules[words[0]], f"merge {words}: the first one's rule")
+        out, found = merged(*words, "--match", words[2], "--conflict", "newest")
+        checks.equal(found, rules[words[2]], f"merge {words}: the named one's rule")
+        checks.that(words[2] + ": its" not in out, f"merge {words}: {out}")
+    out, _ = merged(usual, few, far)
+    of = f" from that of {usual}, which the result has"
+    checks.contains(out, f"{few}: its 'neighbours' (2, not 4) differs{of}", "merge: what differs")
+    checks.contains(out, f"{far}: its 'match', 'envelope' (0.5, not 1.5) differ{of}", "merge: what differs")
+    checks.that(f"{usual}: its" not in out, f"merge: what does not differ: {out}")
+    # One that is not merged; in JSON; none at all.
+    status, out, _ = run(program, "merge", usual, few, "--match", far, "-o", folder.name("merged.json"), "--json")
+    checks.equal((status, len(json.loads(out)["other_matches"])), (0, 2), "merge --match of a third table")
+    checks.equal(folder.read_json("merged.json")["envelope"], 0.5, "merge --match of a third table")
+    softmax = folder.write("softmax.json", {"schema": "switchyard.table/1", "operator": "softmax", "device": {}})
+    before = folder.read("merged.json")
+    for path, text in (
+        (softmax, "softmax.json: is of operator 'softmax', but the tables to merge are of 'rotary'"),
+        (folder.name("none.json"), "none.json: cannot be opened"),
+    ):
+        status, _, problem = run(program, "merge", usual, few, "--match", path, "-o", folder.name("merged.json"))
+        checks.equal((status, folder.read("merged.json")), (2, before), f"merge --match {path}")
+        checks.contains(problem, text, f"merge --match {path}")
 
 
 def test_merge_of_notes(program, folder, checks):

@@ -3,11 +3,14 @@
 up before the first is timed.
 
     python tests/torch/benchmark_turns.py --out results.jsonl [--models llama,qwen3] [--peers "switchyard,compile is_causal"]
-        [--cells prefill:512,decode:1] [--rounds 12] [--runs 4] [--ready-s 240]
+        [--cells prefill:512,decode:1] [--rounds 12] [--runs 4] [--ready-s 240] [--sustained SECONDS]
+        [--turns 3]
 
 Launching kernels bounds short prompts, and a virtual machine's processors change their speed from minute to minute by
 more than peers differ. --out gets benchmark.py's lines, one for each cell and peer: medians of all rounds.
-A peer that fails, or is not ready in time, is named. --small measures tiny models on the CPU, to test this program.
+A peer that fails, or is not ready in time, is named. With --sustained, each peer also keeps the device busy for so many seconds a
+turn, back to back; the line's "sustained" has the milliseconds of a run then, its energy, the power and the clock, as
+tests/benchmarks/under_load.py takes them. --small measures tiny models on the CPU, to test this program.
 """
 
 import argparse
@@ -23,9 +26,40 @@ import types
 
 from benchmark import names
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "benchmarks"))
+import energy
+import under_load
+
+
+class Runs:
+    """A function as work for under_load.py."""
+
+    def __init__(self, bench, function):
+        self.bench, self.function = bench, function
+        self.calls = max(1, round(under_load.CHUNK_US / 1e3 / max(bench.once(function)[0], 1e-3)))
+
+    def enqueue(self):
+        if self.bench.small:
+            begin = time.perf_counter()
+        else:
+            begin, end = (self.bench.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+        for _ in range(self.calls):
+            self.function()
+        if self.bench.small:
+            took = (time.perf_counter() - begin) * 1e3
+            return lambda: took
+        end.record()
+
+        def wait():
+            end.synchronize()
+            return begin.elapsed_time(end)
+
+        return wait
+
 
 def child(given) -> None:
-    """One peer: prepares its cells, then answers 'run CELL N' and 'kernels CELL' by a line of JSON."""
+    """One peer: prepares its cells, then answers 'run CELL N', 'sustain CELL SECONDS' and 'kernels CELL' by a line of JSON."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print is no answer
     import benchmark
@@ -60,6 +94,7 @@ def child(given) -> None:
                 getattr(bench, part)(run, int(size))
             except Exception as failure:
                 problems[cell] = f"{type(failure).__name__}: {failure}"[:160]
+        meter = energy.Meter(None if given.small else bench.torch.cuda.current_device())
         answer(problems)
         for line in sys.stdin:
             what, cell, *count = line.split()
@@ -67,6 +102,8 @@ def child(given) -> None:
             if what == "run":
                 function()
                 answer([bench.once(function) for _ in range(int(count[0]))])
+            elif what == "sustain":
+                answer(vars(under_load.stretch(Runs(bench, function), float(count[0]), meter)))
             else:
                 answer({"peak_gib": bench.peak(function), "kernels": bench.kernels(function)})
 
@@ -93,6 +130,17 @@ class Peer:
         return None
 
 
+def sustained(given, peers, cell: str) -> list:
+    """The turns under load of each peer; none unless they are asked for, or where one fails."""
+    out = [[] for _ in peers]
+    for i in range(given.turns if given.sustained else 0):
+        for n in range(len(peers)):
+            which = (i + n) % len(peers)
+            turn = peers[which].ask(f"sustain {cell} {given.sustained}", 60 + 2 * given.sustained)
+            out[which] += [under_load.Stretch(**turn)] if turn else []
+    return out
+
+
 def measure(given, write) -> None:
     peers = [Peer(given, model, peer) for model in given.models for peer in given.peers]
     try:
@@ -113,12 +161,16 @@ def measure(given, write) -> None:
             for _ in range(given.rounds):
                 for peer, runs in zip(able, found, strict=True):
                     runs += peer.ask(f"run {part}:{size} {given.runs}", 60) or []
-            for peer, runs in zip(able, found, strict=True):
+            load = sustained(given, able, f"{part}:{size}")
+            for peer, runs, turns in zip(able, found, load, strict=True):
                 seen = peer.ask(f"kernels {part}:{size}", 60) if runs else None
                 if seen is None:
                     write(**peer.what, part=part, size=size, failed="its process ended")
                 else:
                     ms, host = map(statistics.median, zip(*runs, strict=True))
+                    if turns:
+                        seen["sustained"] = under_load.summary(turns)
+                        print("   ", under_load.text_of({peer.what["peer"]: seen["sustained"]}, ""))
                     write(**peer.what, part=part, size=size, ms=ms, host_ms=host, **seen)
     finally:
         for peer in peers:
@@ -138,6 +190,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--runs", type=int, default=4, help="single runs of a peer in each round")
     parser.add_argument("--ready-s", type=float, default=240.0, help="how long peers may take until they are ready")
+    under_load.add_options(parser)
     parser.add_argument("--out", default="benchmark.jsonl", help="JSON lines are appended")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

@@ -110,7 +110,7 @@ def test_turns(tmp_path):
     """Peers in processes of their own; one that fails is named."""
     out = tmp_path / "turns.jsonl"
     command = [sys.executable, benchmark_turns.__file__, "--small", "--out", out, "--models", "qwen3", "--peers", "sdpa,liger,switchyard",
-               "--cells", "prefill:16,decode:1", "--rounds", "2", "--runs", "2"]  # fmt: skip
+               "--cells", "prefill:16,decode:1", "--rounds", "2", "--runs", "2", "--sustained", "0.2", "--turns", "2"]  # fmt: skip
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
     lines = map(json.loads, out.read_text().splitlines())
     rows = {(row["part"], row["peer"]): row for row in lines if row["kind"] == "model"}
@@ -120,6 +120,8 @@ def test_turns(tmp_path):
             assert row["failed"]
         else:
             assert row["ms"] > 0 and row["host_ms"] > 0 and report.outside_ms(row) > 0
+            load = row["sustained"]
+            assert load["us"] > 0 and ("mj" in load) != ("no_energy" in load)
 
 
 def test_the_report_knows_every_peer():

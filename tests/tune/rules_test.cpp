@@ -23,6 +23,7 @@
 #include <switchyard/tune/measuring/measure.hpp>
 #include <switchyard/tune/measuring/shard.hpp>
 #include <switchyard/tune/measuring/statistics.hpp>
+#include <switchyard/tune/tables/mean_times.hpp>
 #include <switchyard/tune/tables/put_row.hpp>
 #include <switchyard/tune/tables/ties.hpp>
 #include <switchyard/tune/workload.hpp>
@@ -65,6 +66,28 @@ std::string first_at(const sy::table& of, std::int64_t rows, std::int64_t column
 }
 
 }  // namespace
+
+TEST_CASE("a row of several kinds of calls has the mean times of its variants", "[tune]") {
+  const auto mean = [](const std::vector<tune::kind_times>& kinds) {
+    std::map<std::string, double> out;
+    for (const tune::row_entry& entry : tune::mean_times(kinds)) out[entry.variant] = entry.microseconds;
+    return out;
+  };
+  const auto near = [](double wanted) { return Approx(wanted).epsilon(1e-12); };
+  CHECK(mean({}).empty());
+  CHECK(mean({{{{"a", 3.0}, {"b", 7.0}}, 5}}).at("b") == near(7));
+  const auto even = mean({{{{"a", 1.0}, {"b", 2.0}}, 1}, {{{"b", 8.0}, {"a", 64.0}}, 1}});
+  CHECK(even.at("a") == near(8));
+  CHECK(even.at("b") == near(4));
+  const auto uneven = mean({{{{"a", 1.0}, {"b", 2.0}}, 3}, {{{"b", 8.0}, {"a", 64.0}}, 1}});
+  CHECK(uneven.at("a") == near(std::pow(64, 0.25)));
+  CHECK(uneven.at("b") == near(std::pow(64, 0.25)));
+  // A variant that one kind lacks is not thought fast because that kind is short, or slow because it is long.
+  const auto lacking = mean({{{{"a", 1.0}, {"b", 2.0}}, 1}, {{{"c", 300.0}, {"a", 100.0}}, 1}});
+  CHECK(lacking.at("a") == near(10));
+  CHECK(lacking.at("b") == near(20));
+  CHECK(lacking.at("c") == near(30));
+}
 
 TEST_CASE("the median's interval holds the true median as often as it says") {
   CHECK(tune::summarise({}).samples == 0);

@@ -8,10 +8,19 @@
 namespace tool {
 
 nlohmann::ordered_json tune_outcome::json() const {
-  return {{"table", table},       {"notes", journal},           {"problems", problems},
-          {"measured", measured}, {"before", before},           {"resumed_times", resumed},
-          {"unsteady", unsteady}, {"left_out", left_out},       {"failures", failures},
-          {"bad", bad},           {"out_of_time", out_of_time}, {"interrupted", interrupted},
+  return {{"table", table},
+          {"notes", journal},
+          {"problems", problems},
+          {"measured", measured},
+          {"before", before},
+          {"resumed_times", resumed},
+          {"unsteady", unsteady},
+          {"left_out", left_out},
+          {"left_out_kinds", left_out_kinds},
+          {"failures", failures},
+          {"bad", bad},
+          {"out_of_time", out_of_time},
+          {"interrupted", interrupted},
           {"seconds", seconds}};
 }
 
@@ -34,6 +43,10 @@ std::string tune_outcome::text() const {
   if (!left_out.empty()) {
     out += std::to_string(left_out.size()) + " problems were left out:\n";
     for (const std::string& line : left_out) out += "  " + line + "\n";
+  }
+  if (!left_out_kinds.empty()) {
+    out += std::to_string(left_out_kinds.size()) + " kinds of calls were left out of their rows:\n";
+    for (const std::string& line : left_out_kinds) out += "  " + line + "\n";
   }
   if (!bad.empty()) {
     out += std::to_string(bad.size()) + " variants are known to be bad (see " + journal +

@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/problem/problem.hpp>
+#include <switchyard/tune/tables/mean_times.hpp>
 #include <switchyard/tune/tables/put_row.hpp>
 
 namespace sy = switchyard;
@@ -30,19 +34,74 @@ problem_tuner::problem_tuner(shared_run& run, worker_process& worker, std::size_
                                         run.deadline,
                                         [this] { run_.bar->update(index_, text_ + ": set up", {}); }} {}
 
-problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std::string& line) {
-  text_ = problem.text(run_.op);
-  worker_.begin(problem);
-  const std::vector<serving> serves = worker_.variants();
-  const std::vector<std::int64_t> full = worker_.full();
-  if (run_.settings.refresh.empty() && run_.has_row(problem, full)) {
-    line = text_ + ": measured before";
-    return result::before;
+problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std::string& line,
+                                             std::vector<std::string>& left_out_kinds) {
+  const bool is_one = problem.kinds.empty();
+  std::vector<timed_kind> timed;
+  std::vector<double> weights;
+  std::string why;  // the first kind could not be measured
+  for (const tuning_problem& kind : is_one ? std::span{&problem, 1} : std::span{problem.kinds}) {
+    text_ = kind.text(run_.op);
+    try {
+      worker_.begin(kind);
+      if (timed.empty() && run_.settings.refresh.empty() && run_.has_row(problem, worker_.full())) {
+        line = problem.text(run_.op) + ": measured before";
+        return result::before;
+      }
+      full_text_ = sy::format_problem(run_.op, worker_.full());
+      for (const auto& [name, value] : kind.options) full_text_ += " " + name + "=" + std::to_string(value);
+      timed.push_back(time_kind());
+      weights.push_back(kind.weight);
+    } catch (const left_out& of_this) {
+      if (is_one) throw;
+      if (why.empty()) why = of_this.what();
+      left_out_kinds.push_back(text_ + ": " + of_this.what());
+    }
   }
-  full_text_ = sy::format_problem(run_.op, full);
+  text_ = problem.text(run_.op);
+  if (timed.empty()) {
+    left_out_kinds.clear();
+    throw left_out{why};
+  }
+  std::vector<std::vector<std::int64_t>> full;
+  std::vector<serving> serves;
+  nlohmann::json checked = nlohmann::json::array();
+  double drift = 0;
+  double uncertainty = 0;
+  bool steady = true;
+  std::size_t offered = 0;
+  for (const timed_kind& kind : timed) {
+    full.push_back(kind.full);
+    serves.insert(serves.end(), kind.serves.begin(), kind.serves.end());
+    checked.push_back(extent_to_json(kind.checks));
+    run_.add_checked(kind.checks);
+    drift = std::max(drift, kind.drift);
+    uncertainty = std::max(uncertainty, kind.uncertainty);
+    steady = steady && kind.steady;
+    offered = std::max(offered, kind.offered);
+  }
+  const std::vector<sy::tune::row_entry> entries = entries_of(timed, weights);
+  if (entries.empty()) throw left_out{"each of its variants is bad at one of its kinds"};
+  run_.put(problem, full, serves, entries, uncertainty);
+  run_.notes.add_done(run_.key(problem), {{"drift", drift}, {"checked", is_one ? checked[0] : checked}});
+  line = text_ + ": " + entries[0].variant + " " + sy::text::number(entries[0].microseconds) + " us";
+  if (entries.size() > 1) {
+    line += ", then " + entries[1].variant + " +" +
+            percent(entries[1].microseconds / entries[0].microseconds - 1);
+  }
+  line += " (" + std::to_string(offered) + " variants, " +
+          (is_one ? std::string{} : "the mean of " + std::to_string(timed.size()) + " kinds, ") + "+- " +
+          percent(uncertainty) + (steady ? "" : ", unsteady") + ")";
+  return steady ? result::measured : result::unsteady;
+}
+
+problem_tuner::timed_kind problem_tuner::time_kind() {
+  timed_kind out;
+  out.serves = worker_.variants();
+  out.full = worker_.full();
   std::vector<serving> variants;
   std::size_t known_bad = 0;
-  for (const serving& variant : serves) {
+  for (const serving& variant : out.serves) {
     if (run_.notes.find_bad(variant.id, variant.blob, variant.type)) {
       ++known_bad;
     } else {
@@ -55,42 +114,63 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
                                        "them another chance"
                                  : std::string{"no variant may serve it"}};
   }
-  const std::size_t offered = variants.size();
+  out.offered = variants.size();
   race_outcome best_attempt;
-  bool steady = false;
   constexpr int attempts = 3;
-  for (int attempt = 0; attempt < attempts && !steady; ++attempt) {
+  for (int attempt = 0; attempt < attempts && !out.steady; ++attempt) {
     if (attempt > 0) run_.notes.drop(full_text_);
     race_outcome outcome = attempt == 0 ? resumed(variants) : race_outcome{};
     if (outcome.times.empty()) outcome = race(variants);
-    steady = outcome.steady;
+    out.steady = outcome.steady;
     if (attempt == 0 || (!outcome.times.empty() && outcome.drift < best_attempt.drift))
       best_attempt = std::move(outcome);
     if (variants.empty()) break;
   }
-  const std::vector<raced_variant> times = confirmed(best_attempt.times);
-  if (times.empty()) throw left_out{"none of its " + std::to_string(offered) + " variants could be measured"};
-  run_.add_checked(worker_.checks());
-  std::vector<sy::tune::row_entry> entries;
-  for (const raced_variant& raced : times) entries.push_back({raced.variant.id, raced.time.microseconds});
+  out.times = confirmed(best_attempt.times);
+  if (out.times.empty())
+    throw left_out{"none of its " + std::to_string(out.offered) + " variants could be measured"};
+  for (const raced_variant& raced : best_attempt.times) {
+    const auto& last = out.times.back().time;
+    if (raced.time.microseconds > last.microseconds) out.slower_times.push_back(raced);
+  }
+  out.drift = best_attempt.drift;
+  out.checks = worker_.checks();
   // The uncertainty covers how well the fastest are told apart, and the drift of the device.
   constexpr double least_stated = 0.001;  // no clock is better over a sample
-  double uncertainty = steady ? least_stated : std::max(best_attempt.drift, least_stated);
-  for (const raced_variant& raced : times) {
-    if (raced.final && raced.time.microseconds < 1.1 * entries.front().microseconds)
-      uncertainty = std::max(uncertainty, raced.time.uncertainty());
+  out.uncertainty = out.steady ? least_stated : std::max(out.drift, least_stated);
+  for (const raced_variant& raced : out.times) {
+    if (raced.final && raced.time.microseconds < 1.1 * out.times.front().time.microseconds)
+      out.uncertainty = std::max(out.uncertainty, raced.time.uncertainty());
   }
-  run_.put(problem, full, serves, entries, uncertainty);
-  run_.notes.add_done(run_.key(problem),
-                      {{"drift", best_attempt.drift}, {"checked", extent_to_json(worker_.checks())}});
-  line = text_ + ": " + entries[0].variant + " " + sy::text::number(entries[0].microseconds) + " us";
-  if (entries.size() > 1) {
-    line += ", then " + entries[1].variant + " +" +
-            percent(entries[1].microseconds / entries[0].microseconds - 1);
+  return out;
+}
+
+std::vector<sy::tune::row_entry> problem_tuner::entries_of(const std::vector<timed_kind>& kinds,
+                                                           const std::vector<double>& weights) const {
+  const auto add = [](std::vector<sy::tune::row_entry>& to, const std::vector<raced_variant>& from) {
+    for (const raced_variant& raced : from) to.push_back({raced.variant.id, raced.time.microseconds});
+  };
+  std::vector<sy::tune::kind_times> all;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    sy::tune::kind_times& next = all.emplace_back();
+    next.weight = weights[i];
+    add(next.times, kinds[i].times);
+    // What is slow at one kind of calls may be fast at another.
+    if (kinds.size() > 1) add(next.times, kinds[i].slower_times);
   }
-  line += " (" + std::to_string(offered) + " variants, +- " + percent(uncertainty) +
-          (steady ? "" : ", unsteady") + ")";
-  return steady ? result::measured : result::unsteady;
+  if (all.size() == 1) return std::move(all.front().times);
+  std::vector<sy::tune::row_entry> out = sy::tune::mean_times(all);
+  std::erase_if(out, [&](const sy::tune::row_entry& entry) {
+    // Found bad at one kind, it is bad at all, and timed again at none.
+    return std::any_of(kinds.begin(), kinds.end(), [&](const timed_kind& kind) {
+      return std::any_of(kind.serves.begin(), kind.serves.end(), [&](const serving& variant) {
+        return variant.id == entry.variant && run_.notes.find_bad(variant.id, variant.blob, variant.type);
+      });
+    });
+  });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
+  return out;
 }
 
 race_outcome problem_tuner::resumed(const std::vector<serving>& variants) const {

@@ -3,8 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
+
+#include <switchyard/tune/checked_extent.hpp>
+#include <switchyard/tune/tables/put_row.hpp>
 
 #include "tune/measure.hpp"
 #include "tune/process.hpp"
@@ -19,10 +23,32 @@ class problem_tuner {
 
   enum class result { measured, unsteady, before };
 
-  /// Measures a problem and puts its row into the table. `line` describes the result.
-  [[nodiscard]] result measure(const tuning_problem& problem, std::string& line);
+  /// Measures a problem and puts its row into the table. `line` describes the result. Kinds of its calls that
+  /// could not be measured, while others could, are added to `left_out_kinds`.
+  [[nodiscard]] result measure(const tuning_problem& problem, std::string& line,
+                               std::vector<std::string>& left_out_kinds);
 
  private:
+  /// What was measured of one kind of calls.
+  struct timed_kind {
+    std::vector<std::int64_t> full;  ///< all axes
+    std::vector<serving> serves;
+    std::size_t offered = 0;                  ///< variants that are not known to be bad
+    std::vector<raced_variant> times;         ///< of variants that were checked again, fastest first
+    std::vector<raced_variant> slower_times;  ///< of those that are too slow to be
+    bool steady = false;
+    double drift = 0;
+    double uncertainty = 0;
+    switchyard::tune::checked_extent checks;
+  };
+
+  /// Measures the problem that the worker holds. Throws left_out.
+  [[nodiscard]] timed_kind time_kind();
+
+  /// The row's times: of several kinds, the means.
+  [[nodiscard]] std::vector<switchyard::tune::row_entry> entries_of(const std::vector<timed_kind>& kinds,
+                                                                    const std::vector<double>& weights) const;
+
   /// The times of the problem that an interrupted run noted, if they are complete.
   [[nodiscard]] race_outcome resumed(const std::vector<serving>& variants) const;
 

@@ -28,14 +28,37 @@ constexpr std::size_t longest_recording = std::size_t{256} << 20U;
 
 }  // namespace
 
-std::string tuning_problem::text(const sy::operator_description& op) const {
+[[nodiscard]] static std::vector<std::string> words_of(const tuning_problem& of,
+                                                       const sy::operator_description& op) {
+  std::vector<std::string> out;
+  for (const auto& [axis, value] : of.axes)
+    out.push_back(std::string{op.axes[axis].name} + "=" + sy::format_value(op.axes[axis], value));
+  for (const auto& [name, value] : of.options) out.push_back(name + "=" + std::to_string(value));
+  return out;
+}
+
+[[nodiscard]] static std::string joined(const std::vector<std::string>& words) {
   std::string out;
-  for (const auto& [axis, value] : axes) {
-    if (!out.empty()) out += ' ';
-    out += std::string{op.axes[axis].name} + "=" + sy::format_value(op.axes[axis], value);
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
+std::string tuning_problem::text(const sy::operator_description& op) const {
+  std::vector<std::string> common = words_of(*this, op);
+  std::vector<std::vector<std::string>> own;
+  for (const tuning_problem& kind : kinds) {
+    own.push_back(words_of(kind, op));
+    std::erase_if(common, [&words = own.back()](const std::string& word) {
+      return std::find(words.begin(), words.end(), word) == words.end();
+    });
   }
-  for (const auto& [name, value] : options)
-    out += (out.empty() ? "" : " ") + name + "=" + std::to_string(value);
+  std::string out = joined(common);
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    std::erase_if(own[i], [&common](const std::string& word) {
+      return std::find(common.begin(), common.end(), word) != common.end();
+    });
+    out += (i == 0 ? " with " : ", ") + (own[i].empty() ? std::string{"nothing else"} : joined(own[i]));
+  }
   return out.empty() ? "the usual problem" : out;
 }
 
@@ -211,7 +234,49 @@ void problem_list::add_table(const sy::table& of,
   }
 }
 
+/// The row that a problem ends in; empty if its workload decides a size.
+std::string problem_list::row_of(const tuning_problem& problem) const {
+  std::string out = type_key(problem.type);
+  for (std::uint32_t axis = 0; axis < op_.axes.size(); ++axis) {
+    if (op_.axes[axis].kind != sy::axis_kind::size) continue;
+    const auto found = problem.axes.find(axis);
+    if (found == problem.axes.end()) return {};
+    out += " " + std::to_string(found->second);
+  }
+  return out;
+}
+
+void problem_list::join_kinds() {
+  std::map<std::string, std::size_t> rows;
+  std::vector<tuning_problem> out;
+  for (tuning_problem& problem : problems_) {
+    const std::string row = row_of(problem);
+    const auto [found, is_new] = rows.emplace(row, out.size());
+    if (is_new || row.empty()) {
+      out.push_back(std::move(problem));
+      continue;
+    }
+    tuning_problem& first = out[found->second];
+    if (first.kinds.empty()) first.kinds.push_back(first);
+    first.weight += problem.weight;
+    first.kinds.push_back(std::move(problem));
+  }
+  problems_ = std::move(out);
+}
+
+void problem_list::take_options(problem_list&& from) {
+  from.join_kinds();
+  std::map<std::string, tuning_problem*> rows;
+  for (tuning_problem& problem : from.problems_) rows.emplace(row_of(problem), &problem);
+  rows.erase(std::string{});
+  for (tuning_problem& problem : problems_) {
+    const auto found = rows.find(row_of(problem));
+    if (found != rows.end()) problem = *found->second;
+  }
+}
+
 void problem_list::finish() {
+  join_kinds();
   std::map<std::vector<std::int64_t>, std::size_t> kinds;
   std::vector<sy::tune::coverage_point> points;
   for (const tuning_problem& problem : problems_) {

@@ -24,7 +24,11 @@ struct tuning_problem {
   std::vector<switchyard::axis_value> type;     ///< of the row's group, sorted by axis
   double weight = 1;                            ///< how often it is called
 
-  /// The requested values, "dtype=bf16 rows=64". Identifies the problem.
+  /// All calls that end in one row, this one first, since no axis of the row tells them apart: their options
+  /// differ, or axes that `type` lacks. Empty if there is one kind.
+  std::vector<tuning_problem> kinds;
+
+  /// The requested values, "dtype=bf16 rows=64", of all kinds. Identifies the problem.
   [[nodiscard]] std::string text(const switchyard::operator_description& op) const;
 };
 
@@ -66,7 +70,10 @@ class problem_list {
   /// Adds a problem, or to the weight of one that is known.
   void add(tuning_problem problem);
 
-  /// Sorts; see switchyard::tune::coverage_order.
+  /// Replaces problems by those of another list that end in the same row, with their options and kinds.
+  void take_options(problem_list&& from);
+
+  /// Joins problems that end in one row, and sorts; see switchyard::tune::coverage_order.
   void finish();
 
   [[nodiscard]] const std::vector<tuning_problem>& problems() const noexcept { return problems_; }
@@ -76,6 +83,8 @@ class problem_list {
  private:
   void add_grid(const std::vector<std::string>& words, double weight);
   void complete(std::vector<switchyard::axis_value>& type) const;
+  void join_kinds();
+  [[nodiscard]] std::string row_of(const tuning_problem& problem) const;
 
   const switchyard::operator_description& op_;
   std::vector<tuning_problem> problems_;

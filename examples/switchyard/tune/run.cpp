@@ -45,21 +45,13 @@ using seconds = std::chrono::duration<double>;
   return out.empty() ? "device" : out;
 }
 
-[[nodiscard]] std::string table_path(const tune_settings& settings, const sy::operator_description& op,
-                                     const sy::device_properties& device) {
-  std::string out = settings.output.empty() ? settings.refresh : settings.output;
-  std::error_code ignored;
-  if (out.ends_with('/') || fs::is_directory(out, ignored)) {
-    const fs::path folder = fs::path{out} / std::string{op.name};
-    std::error_code problem;
-    fs::create_directories(folder, problem);
-    if (problem) {
-      throw sy::file_error{sy::error_code::unreadable_file,
-                           folder.string() + ": cannot be made: " + problem.message()};
-    }
-    out = (folder / (file_name_of(device.name) + ".json")).string();
+void make_folder(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) {
+    throw sy::file_error{sy::error_code::unreadable_file,
+                         folder.string() + ": cannot be made: " + problem.message()};
   }
-  return out;
 }
 
 /// One thread: takes the next problem until none is left.
@@ -72,8 +64,11 @@ void work(shared_run& run, worker_process& worker, std::size_t index, std::atomi
     const tuning_problem& problem = run.problems[mine];
     std::string line;
     try {
-      const auto result = tuner.measure(problem, line);
+      std::vector<std::string> left_out_kinds;
+      const auto result = tuner.measure(problem, line, left_out_kinds);
       const std::scoped_lock lock{mutex};
+      outcome.left_out_kinds.insert(outcome.left_out_kinds.end(), left_out_kinds.begin(),
+                                    left_out_kinds.end());
       ++(result == problem_tuner::result::before ? outcome.before : outcome.measured);
       if (result == problem_tuner::result::unsteady) ++outcome.unsteady;
     } catch (const left_out& why) {
@@ -93,15 +88,50 @@ void work(shared_run& run, worker_process& worker, std::size_t index, std::atomi
 
 }  // namespace
 
-tune_outcome tune(const session& session, const tune_settings& settings, const known_operator& known,
-                  const std::vector<device_place>& devices, const sy::tune::shard& part,
-                  const std::atomic<bool>& interrupted) {
+std::string table_name_of(const sy::device_properties& device) {
+  return file_name_of(device.name) + ".json";
+}
+
+std::string table_path(const tune_settings& settings, const sy::operator_description& op,
+                       const sy::device_properties& device) {
+  const std::string& out = settings.output.empty() ? settings.refresh : settings.output;
+  std::error_code ignored;
+  if (!out.ends_with('/') && !fs::is_directory(out, ignored)) return out;
+  return (fs::path{out} / std::string{op.name} / table_name_of(device)).string();
+}
+
+bool learn_properties(const session& session, const known_operator& known, tuned_devices& devices,
+                      const std::atomic<bool>& interrupted) {
+  if (devices.properties) return true;
+  std::optional<sy::device_properties> first;
+  for (const device_place& place : devices.places) {
+    // A worker process ends with the thread that started it, so each thread starts its own later.
+    worker_process worker{session, std::string{known.description->name}, place, interrupted};
+    try {
+      worker.start(seconds{60});
+    } catch (const worker_lost&) {  // nothing was begun yet
+      return false;
+    }
+    if (!first) first = worker.device();
+    if (worker.device().name != first->name || worker.device().arch != first->arch) {
+      throw usage_error{"--devices: " + devices.places.front().text() + " is " + first->name + " and " +
+                        place.text() + " is " + worker.device().name +
+                        "; a table describes one device: tune the devices one by one, into separate tables"};
+    }
+  }
+  devices.properties = std::move(first);
+  return true;
+}
+
+problem_list list_problems(const session& session, const tune_settings& settings,
+                           const known_operator& known) {
   const sy::operator_description& op = *known.description;
-  const auto begin = clock::now();
   problem_list list{op};
   if (!settings.words.empty()) list.add_grid(settings.words);
-  for (const std::string& recording : settings.recordings) list.add_file(recording);
-  for (const std::string& complaint : list.complaints())
+  problem_list listed{op};
+  problem_list& into = settings.refresh.empty() ? list : listed;
+  for (const std::string& recording : settings.recordings) into.add_file(recording);
+  for (const std::string& complaint : into.complaints())
     std::fprintf(stderr, "switchyard: %s\n", sy::text::printable(complaint).c_str());
   if (!settings.refresh.empty()) {
     sy::warnings warned;
@@ -112,7 +142,17 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     });
     for (const std::string& message : warned.messages)
       std::fprintf(stderr, "switchyard: %s\n", message.c_str());
+    list.take_options(std::move(listed));
   }
+  list.finish();
+  return list;
+}
+
+tune_outcome tune(const session& session, const tune_settings& settings, const known_operator& known,
+                  const problem_list& list, tuned_devices& devices, const sy::tune::shard& part,
+                  const std::atomic<bool>& interrupted) {
+  const sy::operator_description& op = *known.description;
+  const auto begin = clock::now();
   if (list.problems().empty() && (settings.stale || !settings.variant.empty())) {
     std::fprintf(
         stderr, "switchyard: %s: no row %s\n", settings.refresh.c_str(),
@@ -126,31 +166,18 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     throw usage_error{"there is no problem of operator '" + std::string{op.name} +
                       "' to measure; name axes and values, a recording or a table that has rows"};
   }
-  list.finish();
-
-  std::vector<std::unique_ptr<worker_process>> workers;
-  for (const device_place& place : devices) {
-    workers.push_back(std::make_unique<worker_process>(session, std::string{op.name}, place, interrupted));
-    try {
-      workers.back()->start(seconds{60});
-    } catch (const worker_lost&) {  // nothing was begun yet
-      tune_outcome out;
-      out.interrupted = true;
-      return out;
-    }
-    const auto& first = workers.front()->device();
-    const auto& last = workers.back()->device();
-    if (last.name != first.name || last.arch != first.arch) {
-      throw usage_error{"--devices: " + workers.front()->place().text() + " is " + first.name + " and " +
-                        workers.back()->place().text() + " is " + last.name +
-                        "; a table describes one device: tune the devices one by one, into separate tables"};
-    }
-    // A worker process ends with the thread that started it, so each thread starts its own.
-    workers.back()->kill();
+  if (!learn_properties(session, known, devices, interrupted)) {
+    tune_outcome out;
+    out.interrupted = true;
+    return out;
   }
+  std::vector<std::unique_ptr<worker_process>> workers;
+  for (const device_place& place : devices.places)
+    workers.push_back(std::make_unique<worker_process>(session, std::string{op.name}, place, interrupted));
 
-  shared_run run{settings, op, workers.front()->device(),
-                 part.file(table_path(settings, op, workers.front()->device())), interrupted};
+  const std::string path = table_path(settings, op, *devices.properties);
+  if (path != settings.output && path != settings.refresh) make_folder(fs::path{path}.parent_path());
+  shared_run run{settings, op, *devices.properties, part.file(path), interrupted};
   run.read_table(session);
   tune_outcome outcome;
   outcome.table = run.path;
@@ -177,6 +204,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
       std::string{op.name} + " on " + run.device.name +
       (workers.size() > 1 ? " (" + std::to_string(workers.size()) + " of them)" : std::string{}) + ": " +
       std::to_string(outcome.problems) + " problems" +
+      (settings.worth.empty() ? "" : " (" + settings.worth + ")") +
       (part.count > 1 ? " of shard " + std::to_string(part.index) + " of " + std::to_string(part.count) +
                             " (" + part.source + ")"
                       : std::string{}) +

@@ -9,6 +9,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/catalog.hpp>
+#include <switchyard/choosing/rank_tables.hpp>
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
@@ -74,19 +75,28 @@ shared_run::shared_run(const tune_settings& wanted, const sy::operator_descripti
   if (settings.retry_bad) notes.forget_bad();
 }
 
+sy::match_rule shared_run::usual_match(const session& session) const {
+  const fs::path replaced = fs::path{settings.replaces} / std::string{op.name} / table_name_of(device);
+  std::error_code absent;
+  if (!settings.replaces.empty() && fs::exists(replaced, absent)) {
+    sy::warnings ignored;
+    return sy::read_table(replaced.string(), op, ignored).match;
+  }
+  sy::catalog catalog{session.options()};
+  auto tables = catalog.files(op).tables;
+  // A table of pins or denials alone may leave its rule out.
+  std::erase_if(tables, [](const auto& file) { return file->groups.empty(); });
+  const auto ranked = sy::rank_tables(device, {}, tables);
+  if (!ranked.empty()) return ranked.front().source->match;
+  if (!tables.empty()) return tables.front()->match;
+  sy::match_rule out;
+  out.axes.assign(op.axes.size(), sy::axis_rule{});
+  return out;
+}
+
 void shared_run::read_table(const session& session) {
   table.operator_name = op.name;
-  table.match.axes.assign(op.axes.size(), sy::axis_rule{});
-  sy::catalog catalog{session.options()};
-  const auto files = catalog.files(op);
-  const auto near = std::find_if(files.tables.begin(), files.tables.end(), [this](const auto& place) {
-    return place->device.backend == device.backend;
-  });
-  if (near != files.tables.end()) {
-    table.match = (*near)->match;
-  } else if (!files.tables.empty()) {
-    table.match = files.tables.front()->match;
-  }
+  table.match = usual_match(session);
   std::error_code ignored;
   if (!settings.again && fs::exists(path, ignored)) {
     sy::warnings warned;
@@ -131,7 +141,7 @@ std::string shared_run::key(const tuning_problem& problem) const {
   return out;
 }
 
-void shared_run::put(const tuning_problem& problem, sy::problem_view full,
+void shared_run::put(const tuning_problem& problem, const std::vector<std::vector<std::int64_t>>& full,
                      const std::vector<serving>& variants, std::vector<sy::tune::row_entry> times,
                      double uncertainty) {
   const std::scoped_lock lock{mutex_};
@@ -143,9 +153,10 @@ void shared_run::put(const tuning_problem& problem, sy::problem_view full,
   });
   if (times.empty()) return;
   rows_.insert(key(problem));
-  sy::tune::put_row(table, op, full, problem.type, std::move(times), uncertainty, settings.most);
+  sy::tune::put_row(table, op, full.front(), problem.type, std::move(times), uncertainty, settings.most);
   sy::row_group& group = *sy::tune::find_group(table, op, problem.type);
-  measured_.insert(place_of(group, sy::tune::find_row(group, full)));
+  for (const auto& kind : full) sy::tune::record_type(group, op, kind);
+  measured_.insert(place_of(group, sy::tune::find_row(group, full.front())));
   for (std::size_t i = 0; i < group.ids.size(); ++i) {
     for (const serving& variant : variants) {
       if (variant.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i)))

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,8 +46,7 @@ class shared_run {
   std::vector<tuning_problem> problems;
   std::unique_ptr<progress> bar;
 
-  /// Reads the existing table if it may be continued. A new table matches problems to rows as other tables of
-  /// the operator do, those of its backend first.
+  /// Reads the existing table if it may be continued.
   void read_table(const session& session);
 
   [[nodiscard]] bool has_row(const tuning_problem& problem, switchyard::problem_view full) const;
@@ -56,8 +56,10 @@ class shared_run {
 
   [[nodiscard]] std::string key(const tuning_problem& problem) const;
 
-  void put(const tuning_problem& problem, switchyard::problem_view full, const std::vector<serving>& variants,
-           std::vector<switchyard::tune::row_entry> times, double uncertainty);
+  /// Puts a problem's row into the table. `full`: all axes of each of its kinds; `variants`: those of all.
+  void put(const tuning_problem& problem, const std::vector<std::vector<std::int64_t>>& full,
+           const std::vector<serving>& variants, std::vector<switchyard::tune::row_entry> times,
+           double uncertainty);
 
   /// Removes a variant that must not be used from every row.
   void put_bad(const bad_variant& bad);
@@ -71,6 +73,10 @@ class shared_run {
   switchyard::table table;
 
  private:
+  /// How a new table matches problems to rows: as the table does that it replaces, or the installed one that
+  /// serves this device first.
+  [[nodiscard]] switchyard::match_rule usual_match(const session& session) const;
+
   [[nodiscard]] static std::string settings_text(const tune_settings& of);
 
   /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob

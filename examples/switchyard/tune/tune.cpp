@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // switchyard tune: the command line.
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,10 +20,12 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/json.hpp>
 #include <switchyard/files/json_document.hpp>
+#include <switchyard/files/read_table.hpp>
 #include <switchyard/io/file.hpp>
 
 #include "command.hpp"
 #include "operators.hpp"
+#include "tune/batches.hpp"
 #include "tune/benches.hpp"
 #include "tune/measure.hpp"
 #include "tune/problems.hpp"
@@ -91,12 +96,6 @@ namespace {
   return out;
 }
 
-/// The next of `count` operators' share of the remaining time. Half of the time is divided equally, so that
-/// each operator is begun, and half by calls.
-[[nodiscard]] double share_of(double weight, double weight_left, std::size_t count) {
-  return 0.5 / static_cast<double>(count) + 0.5 * weight / weight_left;
-}
-
 struct raw_arguments {
   tune_settings settings;
   measure_arguments how;
@@ -127,42 +126,20 @@ void run(raw_arguments arguments, session& session) {
         "the recording has problems of " + std::to_string(operators.size()) +
         " operators, and each gets its own table: name a folder that ends in '/', or one operator"};
   }
+  if (!settings.replaces.empty() && settings.recordings.empty()) {
+    throw usage_error{"--replaces: name lists of the problems that the new tables are to have (--problems)"};
+  }
   const sy::tune::shard part = require_shard(settings.shard);
   catch_signals();
-  const auto devices = devices_of_rank(settings, part);
-  auto document = nlohmann::ordered_json::array();
-  double weight_left = 0;
-  for (const auto& [known, weight] : operators) weight_left += weight;
-  std::size_t measured = 0;
-  std::size_t operators_left = operators.size();
-  for (const auto& [known, weight] : operators) {
-    if (interrupted()) break;
-    tune_settings mine = settings;
-    if (settings.budget_seconds) {
-      mine.whole_budget_seconds = settings.budget_seconds;
-      mine.budget_seconds = *settings.budget_seconds * share_of(weight, weight_left, operators_left);
-    }
-    const tune_outcome outcome = tune(session, mine, *known, devices, part, interrupted());
-    if (outcome.table.empty()) break;  // interrupted before it began
-    // Time that one operator did not need goes to the others.
-    if (settings.budget_seconds)
-      settings.budget_seconds = std::max(0.1, *settings.budget_seconds - outcome.seconds);
-    weight_left -= weight;
-    --operators_left;
-    measured += outcome.measured + outcome.before + (outcome.up_to_date ? 1 : 0);
-    if (!outcome.left_out.empty()) session.status = status_finding;
-    if (session.json) {
-      auto entry = outcome.json();
-      entry["operator"] = known->description->name;
-      document.push_back(std::move(entry));
-    } else {
-      std::printf("%s", outcome.text().c_str());
-    }
+  const auto begin = std::chrono::steady_clock::now();
+  tuned_devices devices{devices_of_rank(settings, part)};
+  const std::vector<batch> batches = batches_of(session, settings, operators, devices);
+  if (settings.plan) return print_plan(session, settings, batches, devices);
+  if (settings.budget_seconds) {
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    settings.budget_seconds = std::max(0.1, *settings.budget_seconds - spent.count());
   }
-  if (session.json) {
-    std::printf("%s\n",
-                document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
-  }
+  const std::size_t measured = measure_batches(session, settings, batches, devices, part);
   if (interrupted()) {
     session.status = status_interrupted();
   } else if (measured == 0 && !settings.budget_seconds) {
@@ -188,7 +165,8 @@ void add_tune(CLI::App& app, session& session) {
       ->add_option(
           "--problems", wanted.recordings,
           "A recording (SWITCHYARD_RECORD, `switchyard record`) or a list such as those of tables/problems; "
-          "most frequent first. May be repeated")
+          "most frequent first. May be repeated. With --refresh, it says with which options rows are "
+          "measured")
       ->allow_extra_args(false);
   command->add_option("--refresh", wanted.refresh,
                       "Measure the rows of this table again; overwrites it unless -o is given");
@@ -199,6 +177,14 @@ void add_tune(CLI::App& app, session& session) {
   command->add_option("-o,--output", wanted.output,
                       "The table; problems that it contains are not measured again. A folder, with a final "
                       "'/', gets OPERATOR/DEVICE.json");
+  command
+      ->add_option("--replaces", wanted.replaces,
+                   "A folder of tables that the new ones are to replace. Rows of kernels that changed come "
+                   "first, then those of other programs, then calls that no row decides, calls between "
+                   "rows, and the rest")
+      ->check(CLI::ExistingDirectory);
+  command->add_flag("--plan", wanted.plan,
+                    "Print what would be measured, in this order, and measure nothing");
   command->add_option("--shard", wanted.shard,
                       "K/N: every N-th problem, into TABLE.shard-K-of-N.json. Default: from torchrun, MPI or "
                       "Slurm");

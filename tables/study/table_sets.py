@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""For models.py: roots with the same kernels and other tables, which tell what a device's choices cost with its own rows, with those
+of another device, and without any."""
+
+import glob
+import json
+import os
+
+ALL, OWN, LEFT_OUT, NONE = "all tables", "own table", "own, without the calls' rows", "no rows"
+
+
+def value_text(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def tables_of(root):
+    """(path below the root, table) of each table."""
+    for path in sorted(glob.glob(os.path.join(root, "tables", "*", "*.json"))):
+        with open(path, encoding="utf-8") as file:
+            table = json.load(file)
+        if isinstance(table, dict) and table.get("schema") == "switchyard.table/1":
+            yield os.path.relpath(path, root), table
+
+
+def without_rows(table, problems):
+    """The table without the rows of these problems, each a dict of words. Rows of other values of a type stay."""
+
+    def is_of(group, row, problem):
+        wanted = {**group["type"], **dict(zip(group["axes"], row["at"]))}
+        return all(problem.get(axis, value_text(value)) == value_text(value) for axis, value in wanted.items())
+
+    groups = []
+    for group in table.get("groups", []):
+        rows = [row for row in group["rows"] if not any(is_of(group, row, problem) for problem in problems)]
+        if rows:
+            groups.append({**group, "rows": rows})
+    return {**table, "groups": groups}
+
+
+def make_roots(root, folder, device, problems):
+    """Roots by the name of their set. `device`: the backend and the name of what was measured; `problems`: by operator, a dict of
+    words each. A set without a table is left out, but for none at all."""
+    sets = {ALL: {}, OWN: {}, LEFT_OUT: {}}
+    backend, name = device
+    for path, table in tables_of(root):
+        of = table.get("device", {})
+        sets[ALL][path] = table
+        if of.get("name") == name:
+            sets[OWN][path] = table
+            sets[LEFT_OUT][path] = without_rows(table, problems.get(table["operator"], []))
+        elif of.get("backend") == backend and of.get("name"):
+            sets.setdefault(f"{of['name']} alone", {})[path] = table
+    out = {}
+    for i, (which, tables) in enumerate([*sets.items(), (NONE, {})]):
+        if not tables and which != NONE:
+            continue
+        place = os.path.join(folder, f"set-{i}")
+        os.makedirs(place)
+        os.symlink(os.path.join(os.path.abspath(root), "kernels"), os.path.join(place, "kernels"))
+        for path, table in tables.items():
+            os.makedirs(os.path.dirname(os.path.join(place, path)), exist_ok=True)
+            with open(os.path.join(place, path), "w", encoding="utf-8") as file:
+                json.dump(table, file)
+        out[which] = place
+    return out
