@@ -48,8 +48,8 @@ wave::reached wave::addresses_in_buffer(const instruction& what, unsigned bytes)
   std::uint32_t word[4];
   for (unsigned i = 0; i < 4; ++i) word[i] = s[what.mask_source + i];
   const std::uint64_t base = word[0] | static_cast<std::uint64_t>(word[1] & 0xffffU) << 32U;
-  const std::uint32_t stride = word[1] >> 16U & 0x3fffU;
-  const bool is_raw = is_cdna ? stride == 0 : (word[3] >> 28U & 3U) == 3;
+  const bool is_raw = is_cdna ? (word[1] >> 16U & 0x3fffU) == 0  // the stride
+                              : (word[3] >> 28U & 3U) == 3;
   // What begins as garbage has bits set that no compiler sets: of swizzled buffers, and that add the lane.
   const bool is_scratch = word[1] >> 31U != 0 && word[3] == scratch_buffer;
   if (!is_scratch && ((word[1] >> 30U) != 0 || (word[3] >> 23U & 1U) != 0 || !is_raw || what.has_index))

@@ -329,8 +329,7 @@ class decoder {
                 out.high_sources == 0 && (out.shape != form::vop3p || packs_as_it_is(out));
     out.plain_result = out.omod == 0 && !out.clamp && out.result_select == 6 && (out.opsel & 8U) == 0 &&
                        out.dpp < 0 && !out.high_result;
-    if (out.clamp && what.result_type == number::integer && what.writes_carry == false &&
-        what.result_bits != 0)
+    if (out.clamp && what.result_type == number::integer && !what.writes_carry && what.result_bits != 0)
       throw std::runtime_error{std::string{what.name} + " with saturation is not known"};
   }
 
@@ -449,7 +448,6 @@ std::uint32_t descriptor_word(std::span<const std::byte> descriptor, std::size_t
 void read_descriptor(program& kernel, std::span<const std::byte> descriptor) {
   if (descriptor.size() < 64) throw std::runtime_error{"its descriptor is cut short"};
   const std::uint32_t resources1 = descriptor_word(descriptor, 48);
-  const std::uint32_t resources3 = descriptor_word(descriptor, 44);
   kernel.shared_bytes = descriptor_word(descriptor, 0);
   kernel.private_bytes = descriptor_word(descriptor, 4);
   kernel.argument_bytes = descriptor_word(descriptor, 8);
@@ -458,7 +456,7 @@ void read_descriptor(program& kernel, std::span<const std::byte> descriptor) {
   kernel.first_arguments = descriptor_word(descriptor, 56) >> 16U & 0x7fU;
   kernel.user_registers = kernel.resources2 >> 1U & 31U;
   kernel.vector_registers = ((resources1 & 63U) + 1) * 8;
-  kernel.accumulation_offset = is_cdna ? ((resources3 & 63U) + 1) * 4 : 0;
+  kernel.accumulation_offset = is_cdna ? ((descriptor_word(descriptor, 44) & 63U) + 1) * 4 : 0;
   kernel.ieee = (resources1 >> 23U & 1U) != 0;
   if ((resources1 >> 12U & 15U) != 0) throw std::runtime_error{"it rounds other than to nearest even"};
   if ((resources1 >> 16U & 15U) != 15) throw std::runtime_error{"it flushes denormal numbers"};
