@@ -22,9 +22,14 @@ def check(holds, description):
 SOFTMAX = ["x", "out", {"i64": "rows"}, {"i64": "columns"}, "scale", {"i64": "x_stride_row"}, {"i64": "out_stride_row"}]
 
 
+def manifest_of(root, operator="softmax"):
+    return os.path.join(root, "kernels", operator, f"host-{os.uname().machine}", "manifest.json")
+
+
 def make_root(root, blob, kernels, operator="softmax", types=None, parameters=None, requires=()):
     """A tree with one manifest: variants by id, with the kernel of the blob that each one runs."""
-    folder = os.path.join(root, "kernels", operator, f"host-{os.uname().machine}")
+    manifest = manifest_of(root, operator)
+    folder = os.path.dirname(manifest)
     os.makedirs(folder, exist_ok=True)
     shutil.copy(blob, os.path.join(folder, "k.so"))
     with open(blob, "rb") as file:
@@ -47,7 +52,7 @@ def make_root(root, blob, kernels, operator="softmax", types=None, parameters=No
         }
         for name, kernel in kernels.items()
     ]
-    with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
+    with open(manifest, "w", encoding="utf-8") as file:
         json.dump(
             {
                 "schema": "switchyard.manifest/1",

@@ -9,7 +9,7 @@ import sys
 import time
 
 import cases
-from cases import check
+from cases import check, manifest_of
 from tuning import (
     FAULTY_KERNELS,
     FOLDER,
@@ -173,10 +173,6 @@ def check_run(*words, status):
     return done.stdout + done.stderr
 
 
-def manifest_of(root):
-    return os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
-
-
 def check_faulty(path, manifest, bad):
     """Runs the manifest's variants `bad`, each with its reason, and `right`."""
     said = check_run(path, "--limit", "3s", status=2)
@@ -256,7 +252,7 @@ def test_check_run():
 def test_check_run_holds_classes_to_their_bits():
     root = make_root("run_class", ["wavering", "right"])
     check_run(root, status=0)  # other bits within the tolerance are right, unless a class is stated
-    path = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    path = manifest_of(root)
     held = read_json(path)
     for variant in held["variants"]:
         variant["reproducible"] = "rows"

@@ -11,7 +11,7 @@ import sys
 import time
 
 import cases
-from cases import check
+from cases import check, manifest_of
 from tuning import (
     FAULTY_KERNELS,
     FOLDER,
@@ -290,7 +290,7 @@ def test_recording():
 def test_axes_that_files_add():
     """Conditions on arguments are measured as the workload's calls have them, and recorded."""
     root = make_root("conditions", ["right", "slow"])
-    path = os.path.join(root, "kernels", "softmax", f"host-{os.uname().machine}", "manifest.json")
+    path = manifest_of(root)
     manifest = read_json(path)
     manifest["variants"][0]["requires"] = ["x_stride_row == columns"]
     manifest["variants"][1]["requires"] = ["x_stride_row > 4 * columns"]
