@@ -134,17 +134,7 @@ class Replays:
         self.calls = self.replays * copies
 
     def enqueue(self):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        for _ in range(self.replays):
-            self.graph.replay()
-        end.record()
-
-        def wait():
-            end.synchronize()
-            return begin.elapsed_time(end)
-
-        return wait
+        return under_load.launched(self.graph.replay, self.replays)
 
 
 def measure(ours, batch, context, heads, heads_kv, dim, options, meter):

@@ -27,13 +27,31 @@ class Stretch:
     why: str = ""  # there is no energy
 
 
+def launched(launch, count):
+    """Gives the device a chunk, `count` launches on PyTorch's current stream: a function that waits for it, and returns
+    its milliseconds."""
+    import torch
+
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    for _ in range(count):
+        launch()
+    end.record()
+
+    def wait():
+        end.synchronize()
+        return begin.elapsed_time(end)
+
+    return wait
+
+
 class GraphWork:
     """Calls on a CUDA device of PyTorch, as a graph where they can be captured. A chunk is a number of them."""
 
     def __init__(self, run, warm_us):
         import torch
 
-        self.torch, self.call, self.is_graph = torch, run, True
+        self.call, self.is_graph = run, True
         per_graph = max(1, min(16, round(200 / max(warm_us, 1))))  # a graph's launch shall not count
         try:
             graph = torch.cuda.CUDAGraph()
@@ -52,18 +70,7 @@ class GraphWork:
         self.calls = self.launches * per_graph
 
     def enqueue(self):
-        """Gives a chunk to the device: a function that waits for it, and returns its milliseconds."""
-        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(self.launches):
-            self.call()
-        end.record()
-
-        def wait():
-            end.synchronize()
-            return begin.elapsed_time(end)
-
-        return wait
+        return launched(self.call, self.launches)
 
 
 def stretch(work, seconds, meter):
