@@ -81,6 +81,16 @@ SWITCHYARD_INLINE __m256 factor_pairs(const group_of<Format>& at) {
   }
 }
 
+/// The factors of `Count` groups of activations; zeros behind them. What follows in memory is the next row's,
+/// and may be NaN.
+template <std::size_t Count>
+SWITCHYARD_INLINE __m256 activation_factors(const group_factors* at) {
+  static_assert(Count == factor_groups || Count == 1);
+  if constexpr (Count == factor_groups) return _mm256_loadu_ps(&at->scale);
+  const __m128i one = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(at));
+  return _mm256_zextps128_ps256(_mm_castsi128_ps(one));
+}
+
 /// `Outputs` outputs of `Rows` rows: together four sums or fewer, so that additions need not wait for each
 /// other and registers suffice. `weights(i)` is the row of weights of output i, and `ahead` the distance in
 /// bytes to those of the next call, which are fetched early: processors do not follow rows this short.
@@ -103,8 +113,8 @@ SWITCHYARD_INLINE void dot_rows_int16(WeightRow weights, const rounded_rows<std:
       unroll<(factor_groups * group_bytes_of<Format> + 63) / 64>([&](
           auto line) __attribute__((always_inline)) { _mm_prefetch(next + line() * 64, _MM_HINT_T0); });
       unroll<Rows>([&](auto row) __attribute__((always_inline)) {
-        const std::int64_t at = (first_row + static_cast<std::int64_t>(row())) * x.factor_stride + first;
-        const __m256 product = _mm256_mul_ps(of_weights, _mm256_loadu_ps(&x.factors[at].scale));
+        const std::int64_t at = (first_row + static_cast<std::int64_t>(row())) * x.groups + first;
+        const __m256 product = _mm256_mul_ps(of_weights, activation_factors<groups_here()>(x.factors + at));
         offsets[output * Rows + row] += product;
         _mm256_store_ps(scaled[output * Rows + row].data(), product);
       });

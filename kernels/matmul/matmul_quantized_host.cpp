@@ -202,7 +202,7 @@ void dot_int16(const block& here, matmul_arguments a, std::int32_t block_rows, s
   const part mine{here, a, block_rows, block_outputs};
   const std::int64_t groups = groups_of(a);
   const rounded_rows<std::int16_t> x{here.scratch.data(), block_rows, groups};
-  auto* const staged = reinterpret_cast<float*>(x.factors + block_rows * x.factor_stride);
+  auto* const staged = reinterpret_cast<float*>(x.factors + block_rows * groups);
   float* const results = staged + groups * group;
   for (std::int64_t row = 0; row < mine.rows; ++row) {
     stage_activations(a, mine.first_row + row, staged);

@@ -89,7 +89,7 @@ struct int8_panel {
       });
       const auto* const scales = reinterpret_cast<const float*>(from + weight_bytes);
       unroll<Rows>([&](auto row) __attribute__((always_inline)) {
-        const std::int64_t index = (first_row + static_cast<std::int64_t>(row())) * x.factor_stride + g;
+        const std::int64_t index = (first_row + static_cast<std::int64_t>(row())) * x.groups + g;
         const __m256 scale = _mm256_set1_ps(x.factors[index].scale);
         const __m256 sum = _mm256_set1_ps(x.factors[index].sum);
         unroll<2>([&](auto half) __attribute__((always_inline)) {

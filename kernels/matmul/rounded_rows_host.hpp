@@ -36,15 +36,13 @@ struct rounded_rows {
   static_assert(std::is_same_v<Integer, std::int8_t> || std::is_same_v<Integer, std::int16_t>);
 
   Integer* values;         ///< [rows, 32 * groups]
-  group_factors* factors;  ///< [rows, factor_stride], zeros behind the groups
+  group_factors* factors;  ///< [rows, groups]
   std::int64_t groups;
-  std::int64_t factor_stride;  ///< groups rounded up to factor_groups
 
   SWITCHYARD_INLINE rounded_rows(void* memory, std::int64_t rows, std::int64_t groups_of_row)
       : values{static_cast<Integer*>(memory)},
         factors{reinterpret_cast<group_factors*>(values + rows * groups_of_row * group)},
-        groups{groups_of_row},
-        factor_stride{(groups_of_row + factor_groups - 1) / factor_groups * factor_groups} {}
+        groups{groups_of_row} {}
 };
 
 SWITCHYARD_INLINE float largest_lane(__m256 v) {
@@ -95,9 +93,8 @@ inline void round_row(const float* from, const rounded_rows<Integer>& to, std::i
       _mm256_storeu_si256(values, _mm256_permute4x64_epi64(low, 0xd8));
       _mm256_storeu_si256(values + 1, _mm256_permute4x64_epi64(high, 0xd8));
     }
-    to.factors[row * to.factor_stride + g] = {scale, scale * sum_lanes(_mm256_cvtepi32_ps(total))};
+    to.factors[at] = {scale, scale * sum_lanes(_mm256_cvtepi32_ps(total))};
   }
-  for (std::int64_t g = to.groups; g < to.factor_stride; ++g) to.factors[row * to.factor_stride + g] = {};
 }
 
 SWITCHYARD_INLINE __m256i load_wide(const void* from) {

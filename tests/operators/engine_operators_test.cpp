@@ -159,29 +159,35 @@ TEST_CASE("products of rows with gaps", "[matmul_quantized]") {
 
 TEST_CASE("a NaN among activations reaches every output of its row, and no other", "[matmul_quantized]") {
   sy::test::skip_without_variants<ops::matmul_quantized>();
-  for (const float broken :
-       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  const auto check = [](weight_format format, std::int64_t in, float broken) {
     const std::int64_t rows = 6;
-    const std::int64_t in = 32 * up_to(5);
     const std::int64_t outputs = 40;
     tensor x = tensor::random(dtype::f32, rows * in);
     static_cast<float*>(x.host())[2 * in + up_to(in) - 1] = broken;
     x.upload();
     tensor out = tensor::poisoned(dtype::f32, rows * outputs);
-    const strided_weights weights{weight_format::q4_1, outputs, in, 0};
+    const strided_weights weights{format, outputs, in, 0};
     const auto call = ops::matmul_quantized::call(
-        x.view(side::device, {rows, in}), weights.view(side::device, weight_format::q4_1, outputs, in),
+        x.view(side::device, {rows, in}), weights.view(side::device, format, outputs, in),
         out.view(side::device, {rows, outputs}), {.bias = {}, .int8_activations = true});
     sy::test::for_each_variant<ops::matmul_quantized>(call, [&](const std::string& id, const auto& run) {
       out.poison();
       run();
       out.download();
-      INFO(id);
+      INFO(id << " " << sy::enumerator_names<weight_format>[static_cast<std::size_t>(format)]
+              << ", in_features " << in << ", " << broken);
       std::size_t wrong = 0;
       for (std::int64_t i = 0; i < rows * outputs; ++i)
         wrong += std::isfinite(out.at(i)) == (i / outputs == 2) ? 1U : 0U;
       CHECK(wrong == 0);
     });
+  };
+  // Kernels read several blocks of 32 weights at a time: each number of blocks that may be left over.
+  for (const weight_format format : {weight_format::q4_0, weight_format::q4_1, weight_format::q8_0}) {
+    for (const std::int64_t blocks : {1, 2, 3, 4, 5}) {
+      check(format, 32 * blocks, std::numeric_limits<float>::quiet_NaN());
+      check(format, 32 * blocks, std::numeric_limits<float>::infinity());
+    }
   }
 }
 
