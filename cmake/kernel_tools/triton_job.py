@@ -85,6 +85,9 @@ def compile_blob(job, output):
             raise KernelBuildError(
                 f"triton {triton.__version__} found, {VERSION} expected: its ahead-of-time interface differs between versions"
             )
+        # The cache begins empty, so that its keys need not tell one Triton from another: a hash of its library's 400 MB takes
+        # a fifth of a compilation.
+        triton.runtime.cache.triton_key = lambda: VERSION
         function, inputs = load_function(blob["source"], blob["function"])
         arguments = function.arg_names
         given = {
