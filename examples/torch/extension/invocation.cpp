@@ -50,6 +50,10 @@ Tensor with_dense_rows(const Tensor& tensor) {
   return torch::stable::contiguous(tensor);
 }
 
+Tensor with_dense_elements(const Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+}
+
 sy::dtype invocation::type_of(const Tensor& tensor, const char* name) const {
   std::int32_t device = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &device));

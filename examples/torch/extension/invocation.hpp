@@ -36,6 +36,9 @@ namespace switchyard_torch {
   return tensor.has_value() ? optional_tensor{with_dense_rows(*tensor)} : tensor;
 }
 
+/// A tensor of indices, or a contiguous copy: kernels walk them element by element.
+[[nodiscard]] Tensor with_dense_elements(const Tensor& tensor);
+
 /// In place of a result that is not wanted: an undefined tensor, None in Python. It costs the host nothing.
 [[nodiscard]] inline Tensor nothing() {
   return Tensor{};
@@ -84,6 +87,7 @@ class invocation {
   }
 
   [[nodiscard]] const char* op() const noexcept { return op_; }
+  [[nodiscard]] bool is_on_host() const noexcept { return where_.is_cpu; }
 
  private:
   static constexpr std::size_t workspace_alignment = 256;

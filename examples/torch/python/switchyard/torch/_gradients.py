@@ -66,6 +66,7 @@ def _grad_sinks(sinks, out, lse, grad_out, grad_lse, packed):
         delta = delta.transpose(0, 1)
     if grad_lse is not None:
         delta = delta - grad_lse
+    lse = lse.masked_fill(lse == -torch.inf, torch.inf)  # nothing is seen, not even the sink: no weight
     if packed:
         return -(torch.exp(sinks[:, None] - lse) * delta).sum(1)
     return -(torch.exp(sinks[None, :, None] - lse) * delta).sum((0, 2))
