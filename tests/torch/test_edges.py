@@ -217,6 +217,9 @@ REFUSED = {
     "a bias of torch.int64: pass numbers to add to scores, or a mask of torch.bool": lambda: sy.attention(
         Q, Q, Q, bias=torch.ones(5, 5, dtype=torch.int64)
     ),
+    "block_mask must be a torch.nn.attention.flex_attention.BlockMask, not Tensor": lambda: sy.attention(Q, Q, Q, block_mask=P),
+    r"residual has another shape than the first tensor: \[32\] instead of \[5, 4, 32\]": lambda: sy.rms_norm(P, None, P[0, 0]),
+    "softmax: x has an element type that no operator takes": lambda: sy.softmax(P > 0),
 }
 
 

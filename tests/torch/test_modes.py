@@ -6,6 +6,7 @@ import threading
 
 import architectures
 import pytest
+import switchyard.flash_attn as fa
 import switchyard.torch as sy
 import switchyard.transformers
 import torch
@@ -118,6 +119,18 @@ def test_recomputed_dropout_is_the_same(reentrant):
         call(x).sum().backward()
         grads.append(x.grad)
     assert torch.equal(*grads)
+
+
+def test_longest_sequences_as_tensors():
+    """Compiled code ends a graph there."""
+    q, cu = torch.randn(8, 4, 32), torch.tensor([0, 3, 8], dtype=torch.int32)
+
+    def run(q, cu):
+        longest = cu.diff().max()
+        return fa.flash_attn_varlen_func(q, q, q, cu, cu, longest, longest, causal=True)
+
+    want = fa.flash_attn_varlen_func(q, q, q, cu, cu, 5, 5, causal=True)
+    assert torch.equal(run(q, cu), want) and torch.equal(torch.compile(run, backend="aot_eager")(q, cu), want)
 
 
 def test_threads():

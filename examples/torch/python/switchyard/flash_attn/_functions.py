@@ -24,6 +24,11 @@ def window_of(size) -> tuple[int, int]:
     return int(left), int(right)
 
 
+def _number(length) -> int:
+    """A length, also where it is a tensor: outside of compiled code the op would take it as it is."""
+    return int(length) if isinstance(length, torch.Tensor) else length
+
+
 def no_row_is_infinite(lse: torch.Tensor) -> torch.Tensor:
     """As flash_attn has it: the LSE of a row that sees nothing is +infinity."""
     return lse.masked_fill(lse == -torch.inf, torch.inf)
@@ -160,6 +165,7 @@ def run_packed(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, 
     if block_table is not None:
         cu_k, used = None, cu_k[1:] - cu_k[:-1]
     window = window_of(window_size)
+    max_seqlen_q, max_seqlen_k = _number(max_seqlen_q), _number(max_seqlen_k)
     mask = MASKS["causal_bottom_right" if causal else "none"]
     state = _state(None, q.device) if dropout_p else None
 

@@ -153,8 +153,7 @@ def lists_for(block_mask, q: torch.Tensor, k: torch.Tensor) -> tuple:
     """The ops' arguments for a call's block mask; none without a mask."""
     if block_mask is None:
         return ()
-    if not isinstance(block_mask, BlockMaskLists) and tuple(block_mask.seq_lengths) != (q.shape[-2], k.shape[-2]):
-        raise ValueError(
-            f"the BlockMask is for {tuple(block_mask.seq_lengths)} tokens, but q and k have {(q.shape[-2], k.shape[-2])}"
-        )
+    lengths = getattr(block_mask, "seq_lengths", None)  # of a BlockMask
+    if lengths is not None and tuple(lengths) != (q.shape[-2], k.shape[-2]):
+        raise ValueError(f"the BlockMask is for {tuple(lengths)} tokens, but q and k have {(q.shape[-2], k.shape[-2])}")
     return tuple(prepare_block_mask(block_mask))
