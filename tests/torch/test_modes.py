@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Ways in which PyTorch calls ops besides plainly: autocast, export, lazy negation, threads, recomputation with dropout."""
 
+import copy
 import io
+import pickle
 import threading
 
 import architectures
@@ -95,6 +97,20 @@ def test_models_under_autocast(kind, patched):
         grads = [parameter.grad.norm() for parameter in model.parameters() if parameter.grad is not None]
         losses[implementation] = torch.stack([loss.detach(), torch.stack(grads).norm()])
     torch.testing.assert_close(losses["switchyard"], losses["eager"], rtol=0.05, atol=1e-4)
+
+
+def test_patched_models_cannot_be_pickled():
+    """Their modules would come back with the forward functions of their classes."""
+    kind = architectures.all_classes()["llama"]
+    config = architectures.tiny(kind)
+    given, model = architectures.inputs(kind, config), kind._from_config(config).eval()
+    want = switchyard.transformers.patch(model)(**given).logits
+    for save in (pickle.dumps, lambda model: torch.save(model, io.BytesIO())):
+        with pytest.raises(pickle.PicklingError, match="a patched model cannot be pickled: unpatch it first"):
+            save(model)
+    assert torch.equal(copy.deepcopy(model)(**given).logits, want)
+    loaded = pickle.loads(pickle.dumps(switchyard.transformers.unpatch(model)))
+    assert torch.equal(switchyard.transformers.patch(loaded)(**given).logits, want)
 
 
 def test_lazily_negated_tensors():
