@@ -6,6 +6,7 @@ import math
 
 import pytest
 import reference
+import switchyard.flash_attn as fa
 import switchyard.torch as sy
 import torch
 from test_attention import compare, pages_of, tensors
@@ -219,6 +220,10 @@ REFUSED = {
     ),
     "block_mask must be a torch.nn.attention.flex_attention.BlockMask, not Tensor": lambda: sy.attention(Q, Q, Q, block_mask=P),
     r"residual has another shape than the first tensor: \[32\] instead of \[5, 4, 32\]": lambda: sy.rms_norm(P, None, P[0, 0]),
+    "switchyard::layer_norm: the tensors are on several devices: cpu, meta": lambda: sy.layer_norm(
+        P, torch.ones(32, device="meta")
+    ),
+    r"q must be \[batch, seqlen, heads, head_dim\], not \[5, 4, 32\]": lambda: fa.flash_attn_func(P, P, P),
     "softmax: x has an element type that no operator takes": lambda: sy.softmax(P > 0),
 }
 
@@ -229,7 +234,9 @@ def test_numbers_that_are_refused(message):
         REFUSED[message]()
 
 
-def test_a_window_of_31_bits():
+def test_a_window_of_31_bits_or_none():
+    q = Q.transpose(1, 2)
+    assert torch.equal(fa.flash_attn_func(q, q, q, window_size=(None, 0)), fa.flash_attn_func(q, q, q, causal=True))
     assert torch.equal(sy.attention(Q, Q, Q, window=(2**31 - 1, 0)), sy.attention(Q, Q, Q, causal=True))
 
 

@@ -19,9 +19,9 @@ def _deterministic(wanted: bool):
 
 
 def window_of(size) -> tuple[int, int]:
-    """The window as two numbers; also accepts a tensor."""
-    left, right = size
-    return int(left), int(right)
+    """The window as two numbers; also accepts a tensor, and None for no limit."""
+    left, right = (-1 if keys is None else int(keys) for keys in size)
+    return left, right
 
 
 def _number(length) -> int:
@@ -81,6 +81,8 @@ def flash_attn_func(
 
 def run_dense(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
               deterministic=False, return_attn_probs=False, sinks=None):  # fmt: skip
+    if q.dim() != 4:
+        raise RuntimeError(f"switchyard.flash_attn: q must be [batch, seqlen, heads, head_dim], not {list(q.shape)}")
     window = window_of(window_size)
     state = _state(None, q.device) if dropout_p else None
     with _deterministic(deterministic):
