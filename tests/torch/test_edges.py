@@ -47,6 +47,30 @@ def test_tokens_behind_the_last_sequence(poisoned, sinks):
     assert torch.autograd.grad(turned.sum(), q)[0].isfinite().all()
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("used", [False, True])
+def test_the_lse_of_no_query_is_not_the_sinks(packed, used):
+    """A loss may contain the whole LSE."""
+    q, k = torch.randn(2, 4, 6, 16), torch.randn(2, 2, 6, 16)
+    lengths = [2, 5] if used else [6, 6]
+    sinks = torch.randn(4, requires_grad=True)
+    wide = sinks.detach().double().requires_grad_()
+    want = sum(reference.attention(q[b : b + 1, :, :n].double(), k[b : b + 1].double(), k[b : b + 1].double(),
+                                   sinks=wide)[1].sum() for b, n in enumerate(lengths))  # fmt: skip
+    seqused = torch.tensor(lengths, dtype=torch.int32) if used else None
+    if packed:
+        cu, pack = (
+            torch.tensor([0, 6, 12], dtype=torch.int32),
+            lambda x: torch.cat([*x.transpose(1, 2), x[0, :, :3].transpose(0, 1)]),
+        )
+        _, lse = torch.ops.switchyard.attention_forward(
+            pack(q), pack(k), pack(k), sinks=sinks, cu_seqlens_q=cu, cu_seqlens_k=cu, seqused_q=seqused, longest_q=6, longest_k=6,
+            with_lse=True)  # fmt: skip
+    else:
+        _, lse = sy.attention(q, k, k, sinks=sinks, seqused_q=seqused, return_lse=True)
+    compare(torch.autograd.grad(lse.sum(), sinks)[0], torch.autograd.grad(want, wide)[0], 1e-5)
+
+
 SPARSE = {  # q's lengths, k's
     "queries alone": ([3, 0, 5], [0, 0, 7]),
     "keys alone": ([0, 2, 0, 1], [4, 2, 3, 5]),
