@@ -109,6 +109,14 @@ Tensor invocation::empty(std::span<const std::int64_t> sizes, std::int32_t dtype
   return empty(sizes, {strides.data(), sizes.size()}, dtype);
 }
 
+bool may_have_padding(const invocation& call, const optional_tensor& cu_seqlens, std::int64_t tokens) {
+  if (!cu_seqlens.has_value()) return false;
+  const bool is_plain = call.type_of(*cu_seqlens, "cu_seqlens") == sy::dtype::i32 && cu_seqlens->dim() == 1;
+  if (!call.is_on_host() || !is_plain || cu_seqlens->size(0) == 0) return true;
+  const auto* const numbers = static_cast<const std::int32_t*>(cu_seqlens->data_ptr());
+  return numbers[(cu_seqlens->size(0) - 1) * cu_seqlens->stride(0)] < tokens;
+}
+
 void invocation::explain_failure(const sy::error& problem) const {
   if (problem.code() != sy::error_code::load_during_capture) return;
   throw sy::driver_error{problem.code(),

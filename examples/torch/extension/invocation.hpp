@@ -118,4 +118,9 @@ class invocation {
   void* of_empty_;  // the address of views of empty tensors: theirs is null, which operators take for absent
 };
 
+/// Whether tokens may lie behind the last packed sequence, which kernels leave alone. Only the host can read
+/// where that ends.
+[[nodiscard]] bool may_have_padding(const invocation& call, const optional_tensor& cu_seqlens,
+                                    std::int64_t tokens);
+
 }  // namespace switchyard_torch
