@@ -61,6 +61,8 @@ SWITCHYARD_INLINE float sum_lanes(__m256 v) {
 template <class Integer>
 inline void round_row(const float* from, const rounded_rows<Integer>& to, std::int64_t row) {
   constexpr auto most_of_type = static_cast<float>(std::numeric_limits<Integer>::max());
+  constexpr float least =
+      most_of_type / std::numeric_limits<float>::max();  // below, the quotient is infinite
   const __m256 sign = _mm256_set1_ps(-0.0F);
   for (std::int64_t g = 0; g < to.groups; ++g, from += group) {
     const __m256 x0 = _mm256_loadu_ps(from);
@@ -74,7 +76,7 @@ inline void round_row(const float* from, const rounded_rows<Integer>& to, std::i
     const __m256 sum = _mm256_add_ps(_mm256_add_ps(x0, x1), _mm256_add_ps(x2, x3));
     const bool has_nan = _mm256_movemask_ps(_mm256_cmp_ps(sum, sum, _CMP_UNORD_Q)) != 0;
     const float scale = has_nan ? std::numeric_limits<float>::quiet_NaN() : most * (1.0F / most_of_type);
-    const __m256 inverse = _mm256_set1_ps(most > 0 ? most_of_type / most : 0.0F);
+    const __m256 inverse = _mm256_set1_ps(most > least ? most_of_type / most : 0.0F);
     const auto rounded = [&](__m256 x) { return _mm256_cvtps_epi32(_mm256_mul_ps(x, inverse)); };
     const __m256i i0 = rounded(x0);
     const __m256i i1 = rounded(x1);

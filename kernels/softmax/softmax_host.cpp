@@ -16,7 +16,7 @@ using switchyard::host::block;
 
 template <class Element>
 void softmax_forward(const block& this_block, switchyard::operators::softmax::arguments a) {
-  const floats factor = splat(a.scale * log2e);
+  const floats scale = splat(a.scale);
   const row_range range{a.rows, this_block.grid.x, this_block.index.x};
   for (std::int64_t row = range.begin; row < range.end; ++row) {
     const auto* x = static_cast<const Element*>(a.x) + row * a.x_stride_row;
@@ -25,18 +25,19 @@ void softmax_forward(const block& this_block, switchyard::operators::softmax::ar
     tops.fill(splat(-infinity));
     for_row(
         a.columns, [&](std::int64_t c, auto i, auto count) __attribute__((always_inline)) {
-          tops[i] = larger(tops[i], first_lanes(count, load_some(x + c, count) * factor, -infinity));
+          tops[i] = larger(tops[i], first_lanes(count, load_some(x + c, count) * scale, -infinity));
         });
     const floats top = splat(largest_of(larger(larger(tops[0], tops[1]), larger(tops[2], tops[3]))));
+    // In units of log2 only the differences: the largest numbers have no room for the factor.
     row_sums sums{};
     for_row(
         a.columns, [&](std::int64_t c, auto i, auto count) __attribute__((always_inline)) {
-          sums[i] += first_lanes(count, exp2(load_some(x + c, count) * factor - top), 0.0F);
+          sums[i] += first_lanes(count, exp2((load_some(x + c, count) * scale - top) * log2e), 0.0F);
         });
     const floats share = splat(1.0F / total_of(sums));
     for_row(
         a.columns, [&](std::int64_t c, auto, auto count) __attribute__((always_inline)) {
-          store_some(out + c, exp2(load_some(x + c, count) * factor - top) * share, count);
+          store_some(out + c, exp2((load_some(x + c, count) * scale - top) * log2e) * share, count);
         });
   }
 }

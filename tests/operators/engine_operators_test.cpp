@@ -191,6 +191,45 @@ TEST_CASE("a NaN among activations reaches every output of its row, and no other
   }
 }
 
+TEST_CASE("activations too small for a factor of their group become zeros", "[matmul_quantized]") {
+  sy::test::skip_without_variants<ops::matmul_quantized>();
+  if (sy::test::tested_device().properties().backend != "host") return;
+  const std::int64_t rows = 6;
+  const std::int64_t outputs = 40;
+  const std::int64_t in = 64;
+  constexpr float tiny = 2e-38F;
+  for (const weight_format format : {weight_format::q4_0, weight_format::q4_1, weight_format::q8_0}) {
+    const strided_weights weights{format, outputs, in, 0};
+    tensor x = tensor::poisoned(dtype::f32, rows * in);
+    tensor out = tensor::poisoned(dtype::f32, rows * outputs);
+    const auto call = ops::matmul_quantized::call(
+        x.view(side::device, {rows, in}), weights.view(side::device, format, outputs, in),
+        out.view(side::device, {rows, outputs}), {.bias = {}, .int8_activations = true});
+    sy::test::for_each_variant<ops::matmul_quantized>(call, [&](const std::string& id, const auto& run) {
+      const auto results_of = [&](float one) {  // of rows of zeros but for one element
+        for (std::int64_t i = 0; i < rows * in; ++i)
+          static_cast<float*>(x.host())[i] = i % in == i / in ? one : 0.0F;
+        x.upload();
+        out.poison();
+        run();
+        out.download();
+        std::vector<double> all;
+        for (std::int64_t i = 0; i < rows * outputs; ++i) all.push_back(out.at(i));
+        return all;
+      };
+      const std::vector<double> of_one = results_of(1.0F);
+      const std::vector<double> of_tiny = results_of(tiny);
+      INFO(id << " " << sy::enumerator_names<weight_format>[static_cast<std::size_t>(format)]);
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < of_one.size(); ++i) {
+        const double right = of_one[i] * double{tiny};
+        wrong += std::abs(of_tiny[i] - right) <= 1.01 * std::abs(right) ? 0U : 1U;
+      }
+      CHECK(wrong == 0);
+    });
+  }
+}
+
 TEST_CASE("rows of a table of every variant", "[embedding]") {
   sy::test::skip_without_variants<ops::embedding>();
   for (const weight_format format : formats) {

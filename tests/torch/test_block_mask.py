@@ -122,6 +122,44 @@ def test_lists_are_made_once_and_bits_shared():
     assert key not in _block_mask._made
 
 
+class Documents(torch.nn.Module):
+    """What keeps a mask whose mask_mod captured it."""
+
+    def __init__(self, document):
+        super().__init__()
+        self.register_buffer("document", document)
+        self.mask_mod = lambda b, h, q, k: self.document[q] == self.document[k]
+
+
+def captured(document):
+    parts = (lambda q, k: document[q] == document[k],)
+    return lambda b, h, q, k: parts[0](q, k)
+
+
+@pytest.mark.parametrize("kind", ["module", "captured"])
+def test_a_mask_that_changes_is_made_anew(kind):
+    """As flex_attention sees it: bits of another mask would be silently wrong."""
+    q, k, v = tensors(b=1, n=200, m=200)
+    document = torch.arange(200) // 40
+    owner = Documents(document)
+    mask_mod = owner.mask_mod if kind == "module" else captured(document)
+    owner.mask = mask = create_block_mask(mask_mod, None, None, 200, 200, device="cpu")
+    first = sy.attention(q, k, v, block_mask=mask)
+    compare(first, flex(q, k, v, mask)[0])
+    document.copy_(torch.arange(200) // 70)
+    second = sy.attention(q, k, v, block_mask=mask)
+    compare(second, flex(q, k, v, mask)[0])
+    assert not torch.equal(first, second) and sy.prepare_block_mask(mask) is sy.prepare_block_mask(mask)
+    mask.mask_mod = MODS["causal"]
+    compare(sy.attention(q, k, v, block_mask=mask), flex(q, k, v, mask)[0])
+    key = id(mask)
+    mask.mask_mod = mask_mod
+    sy.prepare_block_mask(mask)
+    del mask, owner, mask_mod
+    gc.collect()
+    assert key not in _block_mask._made
+
+
 def test_compiled():
     q, k, v = tensors(b=1, n=200, m=200)
     mask = create_block_mask(MODS["causal"], None, None, 200, 200, device="cpu")

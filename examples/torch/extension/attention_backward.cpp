@@ -34,9 +34,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(op_options<op>& gi
   Tensor grad_bias =
       with_grad_bias ? call.empty({bias->sizes().data(), bias->sizes().size()}, dtype_of(*bias)) : nothing();
   const bool is_empty = grad_q.numel() == 0 || grad_k.numel() == 0 || grad_v.numel() == 0;
-  if (given.tensor<&options::seqused_q>().has_value() || is_empty)
-    torch::stable::zero_(grad_q);  // kernels leave the rest alone
-  if (given.tensor<&options::seqused_k>().has_value() || is_empty) {
+  // Kernels leave tokens alone that no sequence has.
+  if (given.tensor<&options::seqused_q>().has_value() || is_empty ||
+      may_have_padding(call, given.tensor<&options::cu_seqlens_q>(), q.size(0)))
+    torch::stable::zero_(grad_q);
+  if (given.tensor<&options::seqused_k>().has_value() || is_empty ||
+      may_have_padding(call, given.tensor<&options::cu_seqlens_k>(), k.size(0))) {
     torch::stable::zero_(grad_k);
     torch::stable::zero_(grad_v);
   }

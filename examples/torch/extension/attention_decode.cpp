@@ -30,8 +30,9 @@ void compute(const invocation& call, op_options<op>& given, const Tensor& q, con
   const switchyard::tensor queries = view_heads(call, q_in, "q", false);
   const switchyard::tensor result = view_heads(call, out, "out", false);
   if (given.block_table.has_value()) {
+    const Tensor table = with_dense_rows(*given.block_table);
     const ops::paged cache{view_pages(call, k_in, "k"), view_pages(call, v_in, "v"),
-                           call.view(*given.block_table, "block_table"), std::exchange(with.seqused_k, {})};
+                           call.view(table, "block_table"), std::exchange(with.seqused_k, {})};
     call.run<op>(op::call(queries, cache, result, with));
   } else {
     call.run<op>(op::call(queries, view_heads(call, k_in, "k", false), view_heads(call, v_in, "v", false),

@@ -29,14 +29,17 @@ struct layout {
   bool packed_k;
 };
 
+/// Kernels leave queries that no sequence has alone.
+void clear(Tensor& out, bool with_lse, Tensor& lse) {
+  torch::stable::zero_(out);
+  if (with_lse) torch::stable::zero_(lse);
+}
+
 /// Writes `out`, and `lse` where the call wants it.
 void compute(const invocation& call, op_options<op>& given, const layout& of, const Tensor& q,
              const Tensor& k, const Tensor& v, Tensor& out, Tensor& lse) {
   const bool with_lse = given.wants<&options::lse>();
-  if (given.tensor<&options::seqused_q>().has_value()) {  // kernels leave the other queries alone
-    torch::stable::zero_(out);
-    if (with_lse) torch::stable::zero_(lse);
-  }
+  if (given.tensor<&options::seqused_q>().has_value()) clear(out, with_lse, lse);
   const Tensor q_in = with_dense_rows(q);
   const Tensor k_in = with_dense_rows(k);
   const Tensor v_in = with_dense_rows(v);
@@ -45,8 +48,9 @@ void compute(const invocation& call, op_options<op>& given, const layout& of, co
   const switchyard::tensor queries = view_heads(call, q_in, "q", of.packed);
   const switchyard::tensor result = view_heads(call, out, "out", of.packed);
   if (of.paged) {
+    const Tensor table = with_dense_rows(*given.block_table);
     ops::paged cache{view_pages(call, k_in, "k"), view_pages(call, v_in, "v"),
-                     call.view(*given.block_table, "block_table"), std::exchange(with.seqused_k, {})};
+                     call.view(table, "block_table"), std::exchange(with.seqused_k, {})};
     if (with.longest_k >= 0) cache.longest = with.longest_k;
     call.run<op>(op::call(queries, cache, result, with));
   } else {
@@ -68,6 +72,10 @@ std::tuple<Tensor, Tensor> attention_forward(op_options<op>& given, const Tensor
       lse = lse_without_values(lse, k, [&] { return std::get<1>(attention_forward(given, q, k, k)); });
     return {out, lse};
   }
+  // Gradients of other layers read tokens behind the last sequence too: 0 times what memory held may be NaN.
+  if ((with_lse || call.is_on_host()) &&
+      may_have_padding(call, given.tensor<&options::cu_seqlens_q>(), q.size(0)))
+    clear(out, with_lse, lse);
   compute(call, given, of, q, k, v, out, lse);
   return {out, lse};
 }

@@ -50,6 +50,10 @@ Tensor with_dense_rows(const Tensor& tensor) {
   return torch::stable::contiguous(tensor);
 }
 
+Tensor with_dense_elements(const Tensor& tensor) {
+  return tensor.is_contiguous() ? tensor : torch::stable::contiguous(tensor);
+}
+
 sy::dtype invocation::type_of(const Tensor& tensor, const char* name) const {
   std::int32_t device = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &device));
@@ -103,6 +107,14 @@ Tensor invocation::empty(std::span<const std::int64_t> sizes, std::int32_t dtype
     step *= sizes[i] > 1 ? sizes[i] : 1;
   }
   return empty(sizes, {strides.data(), sizes.size()}, dtype);
+}
+
+bool may_have_padding(const invocation& call, const optional_tensor& cu_seqlens, std::int64_t tokens) {
+  if (!cu_seqlens.has_value()) return false;
+  const bool is_plain = call.type_of(*cu_seqlens, "cu_seqlens") == sy::dtype::i32 && cu_seqlens->dim() == 1;
+  if (!call.is_on_host() || !is_plain || cu_seqlens->size(0) == 0) return true;
+  const auto* const numbers = static_cast<const std::int32_t*>(cu_seqlens->data_ptr());
+  return numbers[(cu_seqlens->size(0) - 1) * cu_seqlens->stride(0)] < tokens;
 }
 
 void invocation::explain_failure(const sy::error& problem) const {

@@ -36,6 +36,9 @@ namespace switchyard_torch {
   return tensor.has_value() ? optional_tensor{with_dense_rows(*tensor)} : tensor;
 }
 
+/// A tensor of indices, or a contiguous copy: kernels walk them element by element.
+[[nodiscard]] Tensor with_dense_elements(const Tensor& tensor);
+
 /// In place of a result that is not wanted: an undefined tensor, None in Python. It costs the host nothing.
 [[nodiscard]] inline Tensor nothing() {
   return Tensor{};
@@ -84,6 +87,7 @@ class invocation {
   }
 
   [[nodiscard]] const char* op() const noexcept { return op_; }
+  [[nodiscard]] bool is_on_host() const noexcept { return where_.is_cpu; }
 
  private:
   static constexpr std::size_t workspace_alignment = 256;
@@ -113,5 +117,10 @@ class invocation {
   device_stream where_;
   void* of_empty_;  // the address of views of empty tensors: theirs is null, which operators take for absent
 };
+
+/// Whether tokens may lie behind the last packed sequence, which kernels leave alone. Only the host can read
+/// where that ends.
+[[nodiscard]] bool may_have_padding(const invocation& call, const optional_tensor& cu_seqlens,
+                                    std::int64_t tokens);
 
 }  // namespace switchyard_torch

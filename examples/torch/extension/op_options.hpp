@@ -128,12 +128,19 @@ class op_options<Operator, switchyard::option_list<Options...>> {
         } else if constexpr (std::is_floating_point_v<value>) {
           if (is_optional<Option>()) {
             const auto given = to<std::optional<double>>(*stack++);
-            if (given.has_value()) values.*Option::member = static_cast<value>(*given);
+            if (!given.has_value()) return;
+            values.*Option::member = static_cast<value>(*given);
+            if (switchyard::is_unset(values.*Option::member))  // a NaN, which stands for None
+              refuse(Operator::name.data(), torch_text<Option>() + " must be a number, not nan");
           } else {
             values.*Option::member = static_cast<value>(to<double>(*stack++));
           }
         } else {
-          values.*Option::member = static_cast<value>(to<std::int64_t>(*stack++));
+          const auto given = to<std::int64_t>(*stack++);
+          values.*Option::member = static_cast<value>(given);
+          if (static_cast<std::int64_t>(values.*Option::member) != given)
+            refuse(Operator::name.data(),
+                   torch_text<Option>() + " must fit 32 bits: it is " + std::to_string(given));
         }
       }
     });
@@ -159,8 +166,10 @@ class op_options<Operator, switchyard::option_list<Options...>> {
   /// is not. The views are valid as long as this is.
   [[nodiscard]] options_type bind(const invocation& call) {
     return bind_with(call, [&](optional_tensor& given, const char* name) {
-      given = with_dense_rows(given);
-      return call.view(given, name);
+      const switchyard::dtype type = call.type_of(*given, name);
+      const bool is_index = type == switchyard::dtype::i32 || type == switchyard::dtype::i64;
+      given = is_index ? with_dense_elements(*given) : with_dense_rows(*given);
+      return call.view(*given, name);
     });
   }
   /// The same of an operator on rows, whose matrices are rows as the call's are.
@@ -184,13 +193,15 @@ class op_options<Operator, switchyard::option_list<Options...>> {
       optional_tensor& given = tensors_[index++];
       constexpr std::string_view name = switchyard::detail::member_name<Option::member>();
       if constexpr (std::is_pointer_v<value>) {
+        given = with_dense_rows(given);
         out.*Option::member = state_of(call, given);
       } else if constexpr (std::is_same_v<value, switchyard::const_tensor>) {
         if (!given.has_value()) return;
-        const std::string torch{torch_name(name)};
+        const std::string torch = torch_text<Option>();
         if constexpr (Option::view::rank > 1) {
           out.*Option::member = view_matrix(given, torch.c_str());
         } else {
+          given = with_dense_rows(*given);
           out.*Option::member = call.view(*given, torch.c_str());
         }
       } else if constexpr (std::is_enum_v<value>) {
@@ -282,11 +293,17 @@ class op_options<Operator, switchyard::option_list<Options...>> {
     return switchyard::is_unset(options_type{}.*Option::member);
   }
 
+  /// An option's name in the schema.
+  template <class Option>
+  [[nodiscard]] static std::string torch_text() {
+    return std::string{torch_name(switchyard::detail::member_name<Option::member>())};
+  }
+
   /// An option as the schema has it.
   template <class Option>
   [[nodiscard]] static std::string parameter() {
     using value = typename Option::value_type;
-    const std::string name{torch_name(switchyard::detail::member_name<Option::member>())};
+    const std::string name = torch_text<Option>();
     if constexpr (std::is_same_v<value, switchyard::tensor>) {
       return "bool with_" + name + "=False";
     } else if constexpr (Option::is_tensor || std::is_pointer_v<value>) {

@@ -31,11 +31,13 @@ std::tuple<> rotary_cache(op_options<op>& given, const Tensor& q, const Tensor& 
   const Tensor v_in = with_dense_rows(v);
   const Tensor cos_in = with_dense_rows(cos);
   const Tensor sin_in = with_dense_rows(sin);
+  const Tensor positions_in = with_dense_elements(positions);
+  const Tensor slots_in = with_dense_elements(slots);
   const op::options with = given.bind(call);
   call.run<op>(op::call(call.view(q, "q"), call.view(k_in, "k"), call.view(v_in, "v"),
                         call.view(k_cache, "k_cache"), call.view(v_cache, "v_cache"),
                         {call.view(cos_in, "cos"), call.view(sin_in, "sin"),
-                         call.view(positions, "positions"), call.view(slots, "slots")},
+                         call.view(positions_in, "positions"), call.view(slots_in, "slots")},
                         with));
   return {};
 }

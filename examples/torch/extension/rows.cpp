@@ -3,11 +3,23 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 
 namespace switchyard_torch {
 
 namespace sy = switchyard;
+
+namespace {
+
+/// "[2, 3]"
+[[nodiscard]] std::string text_of(std::span<const std::int64_t> sizes) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < sizes.size(); ++i) out += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
+  return out + "]";
+}
+
+}  // namespace
 
 rows::rows(const invocation& call, const Tensor& first, std::int64_t columns_per_result)
     : call_{call}, rank_{static_cast<std::size_t>(first.dim())} {
@@ -47,7 +59,13 @@ Tensor rows::fit(const Tensor& tensor, const char* name, std::int64_t columns) c
   const auto sizes = tensor.sizes();
   const bool fits = sizes.size() == rank_ && std::equal(sizes.begin(), sizes.end() - 1, sizes_.begin()) &&
                     sizes[rank_ - 1] == columns;
-  if (!fits) refuse(call_.op(), std::string{name} + " has another shape than the first tensor");
+  if (!fits) {
+    std::string text = " has another shape than the first tensor: ";
+    text += text_of({sizes.data(), sizes.size()}) + " instead of ";
+    std::array<std::int64_t, max_rank> wanted = sizes_;
+    wanted[rank_ - 1] = columns;
+    refuse(call_.op(), name + text + text_of({wanted.data(), rank_}));
+  }
   if (is_empty() || row_stride(tensor) >= 0) return tensor;
   Tensor out = empty(dtype_of(tensor), columns);
   torch::stable::copy_(out, tensor);

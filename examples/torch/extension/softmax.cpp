@@ -21,7 +21,8 @@ std::tuple<Tensor> softmax(op_options<ops::softmax>& given, const Tensor& x) {
   Tensor out = of.empty(dtype_of(x));
   if (of.is_empty()) return {out};
   const Tensor in = of.fit(x, "x");
-  call.run<ops::softmax>(ops::softmax::call(of.view(in, "x"), of.view(out, "out"), given.bind(call, of)));
+  const switchyard::tensor from = of.view(in, "x");  // first: of its type the result is, too
+  call.run<ops::softmax>(ops::softmax::call(from, of.view(out, "out"), given.bind(call, of)));
   return {out};
 }
 

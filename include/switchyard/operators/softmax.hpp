@@ -4,7 +4,8 @@
 //   out = exp(scale * x - m) / sum(exp(scale * x - m)),   m = max(scale * x) over the row
 //
 // An element of -infinity gives 0; a row of nothing else gives NaN, as does a NaN anywhere in the row.
-// Evaluated in f32 and rounded once.
+// Evaluated in f32 and rounded once. GPUs evaluate it in units of log2, where scale * x beyond 2.3e38 in
+// size counts as infinite.
 #pragma once
 
 #include <cstdint>

@@ -23,13 +23,17 @@ def _turned(x, cos, sin, interleaved, used, in_order):
 
 
 def _append(cache, new, used, rows, block_table):
-    """Writes [batch, tokens, heads, dim] behind the keys in use."""
+    """Writes [batch, tokens, heads, dim] behind the keys in use, which _require_room has found room for."""
     at = used[:, None].long() + torch.arange(new.shape[1], device=new.device)
     if block_table is None:
         cache[rows[:, None].long(), at] = new
         return
     size = cache.shape[1]
-    cache[block_table.long().gather(1, at // size), at % size] = new
+    cache[_pages_of(at, block_table, size), at % size] = new
+
+
+def _pages_of(at, block_table, size):
+    return block_table.long().gather(1, at // size)
 
 
 def flash_attn_with_kvcache(
@@ -79,13 +83,41 @@ def flash_attn_with_kvcache(
                     rotary_interleaved, alibi_slopes, return_softmax_lse)  # fmt: skip
 
 
-def _require_pages(used, new, entries, page_size):
-    """On the CPU, keys must fit into the pages of the table: behind its end, another sequence's would be written."""
-    if used is None or used.device.type != "cpu":
+def _require_new(q, new, cache, name):
+    """Keys or values are written as they are: others would be broadcast or refused in words of indexing."""
+    if new.dtype != cache.dtype:
+        _refuse(f"{name} is {new.dtype}, but {name}_cache is {cache.dtype}")
+    if new.dim() != 4 or new.shape[0] != q.shape[0] or new.shape[2:] != cache.shape[2:]:
+        wanted = (q.shape[0], "seqlen_new", *cache.shape[2:])
+        _refuse(f"{name} has the shape {tuple(new.shape)}, but must be ({', '.join(map(str, wanted))}) beside {name}_cache")
+
+
+def _is_readable(numbers):
+    return numbers.device.type == "cpu" and numbers.numel() > 0 and not torch.compiler.is_compiling()
+
+
+def _require_room(used, new, cache, pages):
+    """On the CPU, all keys of a sequence must fit into its row of the cache, or into its pages: behind their end, and before
+    their beginning, another's would be written."""
+    if used is None or not _is_readable(used):
         return
-    most = int(used.max()) + new if used.numel() else 0
-    if most > entries * page_size:
-        _refuse(f"block_table has {entries} pages of {page_size} keys for each sequence, but one has {most} keys")
+    least, most = (int(number) for number in used.aminmax())
+    if least < 0:
+        _refuse(f"cache_seqlens has {least}, but a sequence has at least 0 keys")
+    size, rows = cache.shape[1], 1 if pages is None else pages.shape[1]
+    if most + new > rows * size:
+        room = f"k_cache has room for {size}" if pages is None else f"block_table has {rows} pages of {size}"
+        _refuse(f"{room} keys for each sequence, but one has {most + new} keys")
+
+
+def _require_known(what, numbers, cache, of):
+    """On the CPU, rows and pages must exist; a negative number would count from the end."""
+    if not _is_readable(numbers):
+        return
+    least, most = (int(number) for number in numbers.aminmax())
+    if least < 0 or most >= cache.shape[0]:
+        wrong = least if least < 0 else most
+        _refuse(f"{what} has {wrong}, but k_cache has the {of} 0 to {cache.shape[0] - 1}")
 
 
 def _lengths(given, batch, device):
@@ -101,8 +133,15 @@ def _rows(given, batch, device):
 def _run(q, k_cache, v_cache, k, v, cos, sin, used, rows, leftpad, has_rows, pages, scale, causal, window, softcap, interleaved,
          slopes, with_lse):  # fmt: skip
     batch, seqlen_q = q.shape[:2]
-    if pages is not None:
-        _require_pages(used, 0 if k is None else k.shape[1], pages.shape[1], k_cache.shape[1])
+    if has_rows:
+        _require_known("cache_batch_idx", rows, k_cache, "rows")
+    if k is not None:
+        _require_new(q, k, k_cache, "k")
+        _require_new(q, v, v_cache, "v")
+    _require_room(used, 0 if k is None else k.shape[1], k_cache, pages)
+    if k is not None and pages is not None and _is_readable(used):
+        at = used[:, None].long() + torch.arange(k.shape[1])
+        _require_known("block_table, where keys are written,", _pages_of(at, pages, k_cache.shape[1]), k_cache, "pages")
     if k is not None:
         if cos is not None:
             q = _turned(q, cos, sin, interleaved, used, causal or window != (-1, -1))

@@ -19,9 +19,14 @@ def _deterministic(wanted: bool):
 
 
 def window_of(size) -> tuple[int, int]:
-    """The window as two numbers; also accepts a tensor."""
-    left, right = size
-    return int(left), int(right)
+    """The window as two numbers; also accepts a tensor, and None for no limit."""
+    left, right = (-1 if keys is None else int(keys) for keys in size)
+    return left, right
+
+
+def _number(length) -> int:
+    """A length, also where it is a tensor: outside of compiled code the op would take it as it is."""
+    return int(length) if isinstance(length, torch.Tensor) else length
 
 
 def no_row_is_infinite(lse: torch.Tensor) -> torch.Tensor:
@@ -76,6 +81,8 @@ def flash_attn_func(
 
 def run_dense(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), softcap=0.0, alibi_slopes=None,
               deterministic=False, return_attn_probs=False, sinks=None):  # fmt: skip
+    if q.dim() != 4:
+        raise RuntimeError(f"switchyard.flash_attn: q must be [batch, seqlen, heads, head_dim], not {list(q.shape)}")
     window = window_of(window_size)
     state = _state(None, q.device) if dropout_p else None
     with _deterministic(deterministic):
@@ -160,6 +167,7 @@ def run_packed(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, 
     if block_table is not None:
         cu_k, used = None, cu_k[1:] - cu_k[:-1]
     window = window_of(window_size)
+    max_seqlen_q, max_seqlen_k = _number(max_seqlen_q), _number(max_seqlen_k)
     mask = MASKS["causal_bottom_right" if causal else "none"]
     state = _state(None, q.device) if dropout_p else None
 

@@ -7,7 +7,7 @@ from . import _gradients
 from ._block_mask import lists_for
 from ._direct import caller, needs_gradient
 from ._options import number_of
-from ._types import indices, wide
+from ._types import indices, of_one_type, wide
 
 _forward = caller("attention_forward", _gradients.attention_forward)
 _forward_out = caller("attention_forward", _gradients.attention_forward, first=True)
@@ -25,13 +25,16 @@ def _mask(causal: bool | str) -> int:
     return MASKS["causal_bottom_right"] if causal else MASKS["none"]
 
 
-def _scores(bias: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """The bias with 4 dimensions, of q's type; a mask of booleans becomes 0 and -infinity."""
+def _scores(bias: torch.Tensor, q: torch.Tensor, keys: int | None) -> torch.Tensor:
+    """The bias with 4 dimensions, of q's type, a column for each of `keys`; a mask of booleans becomes 0 and -infinity."""
     if bias.dtype == torch.bool:
         bias = torch.zeros((), dtype=q.dtype, device=q.device).masked_fill(~bias, -torch.inf)
-    elif bias.dtype != q.dtype and bias.is_floating_point():
+    elif not bias.is_floating_point():
+        raise TypeError(f"a bias of {bias.dtype}: pass numbers to add to scores, or a mask of torch.bool, where True is seen")
+    elif bias.dtype != q.dtype:
         bias = bias.to(q.dtype)
-    return bias if bias.dim() == 4 else bias[(None,) * (4 - bias.dim())]
+    bias = bias if bias.dim() >= 4 else bias[(None,) * (4 - bias.dim())]
+    return bias if keys is None or bias.shape[-1] != 1 else bias.expand(*bias.shape[:-1], keys)
 
 
 def _state(state: torch.Tensor | None, device: torch.device) -> torch.Tensor:
@@ -104,8 +107,12 @@ def attention(
     f32 logarithm of each row's sum, [batch, heads, seqlen_q]. Both results have gradients for q, k, v, bias and sinks.
     With torch.use_deterministic_algorithms, the backward is bitwise reproducible.
     """
+    if q.dtype != k.dtype or q.dtype != v.dtype:
+        q, k, v = of_one_type(q, k, v)
     into = _result_of(q, v, out_dtype, packed=False)
-    scores = None if bias is None else _scores(bias, q if into is None else into)
+    scores = None
+    if bias is not None:
+        scores = _scores(bias, q if into is None else into, k.shape[-2] if block_table is None else None)
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
     needs = needs_gradient(q, k, v, scores, sinks, alibi_slopes)
     left, right = window
@@ -148,8 +155,11 @@ def attention_varlen(
 
     cu_seqlens_q, cu_seqlens_k: i32 [batch + 1] on the device, the start of each sequence, then the number of tokens.
     longest_q, longest_k: upper bounds of the sequence lengths. The other arguments are those of attention(). The LSE
-    is [heads, tokens].
+    is [heads, tokens]. Tokens behind the last sequence have gradients of 0, and where a gradient is recorded, with
+    return_lse and on the CPU also results of 0.
     """
+    if q.dtype != k.dtype or q.dtype != v.dtype:
+        q, k, v = of_one_type(q, k, v)
     alibi_slopes, sinks = wide(alibi_slopes), wide(sinks)
     needs = needs_gradient(q, k, v, sinks, alibi_slopes)
     left, right = window

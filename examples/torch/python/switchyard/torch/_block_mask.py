@@ -2,6 +2,9 @@
 """Converts block masks of FlexAttention (torch.nn.attention.flex_attention.BlockMask) to what kernels take: its lists, and
 bits for partly visible blocks, evaluated from its mask_mod."""
 
+import contextlib
+import functools
+import types
 import weakref
 from typing import NamedTuple
 
@@ -124,11 +127,49 @@ def _with_dense_strides(of: torch.Tensor | None) -> torch.Tensor | None:
     return None if of is None else of.contiguous().flatten().view(of.shape)
 
 
-_made: dict[int, tuple[weakref.ref, BlockMaskLists]] = {}
+def _tensors_in(value, found: list[torch.Tensor]) -> None:
+    """The tensors that a mask_mod reads: those that it captured or finds among its globals, or that a mask_mod in it does."""
+    if isinstance(value, torch.Tensor):
+        found.append(value)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            _tensors_in(part, found)
+    elif isinstance(value, functools.partial):
+        _tensors_in((value.func, value.args, list(value.keywords.values())), found)
+    elif isinstance(value, torch.nn.Module):
+        found += [part for part in (*value._buffers.values(), *vars(value).values()) if isinstance(part, torch.Tensor)]
+    elif isinstance(value, types.FunctionType):
+        for cell in value.__closure__ or ():
+            with contextlib.suppress(ValueError):  # an empty one
+                _tensors_in(cell.cell_contents, found)
+        _tensors_in([value.__globals__.get(name) for name in value.__code__.co_names
+                     if isinstance(value.__globals__.get(name), torch.Tensor)], found)  # fmt: skip
+
+
+def _versions(block_mask) -> list[tuple[torch.Tensor, int]]:
+    """The tensors that a mask depends on, with what tells whether they changed. Tensors of inference mode do not tell."""
+    found = [block_mask.kv_num_blocks, block_mask.kv_indices]
+    _tensors_in(block_mask.mask_mod, found)
+    return [(tensor, tensor._version) for tensor in found if not tensor.is_inference()]
+
+
+class _Made(NamedTuple):
+    mask: weakref.ref
+    mask_mod: weakref.ref  # it may have captured what keeps the mask
+    versions: list[tuple[torch.Tensor, int]]
+    lists: BlockMaskLists
+
+    def is_of(self, block_mask) -> bool:
+        return (self.mask() is block_mask and self.mask_mod() is block_mask.mask_mod
+                and all(tensor._version == version for tensor, version in self.versions))  # fmt: skip
+
+
+_made: dict[int, _Made] = {}
 
 
 def prepare_block_mask(block_mask) -> BlockMaskLists:
-    """Converts a BlockMask to the lists and bits that kernels read. The result is cached as long as the BlockMask lives.
+    """Converts a BlockMask to the lists and bits that kernels read. The result is cached as long as the BlockMask lives, and
+    neither its mask_mod nor a tensor that it reads changes.
 
     Evaluates mask_mod in every block that is not full, and synchronises with the device. attention(block_mask=...) takes
     the BlockMask or this result; compiled code takes only this result.
@@ -138,14 +179,17 @@ def prepare_block_mask(block_mask) -> BlockMaskLists:
     if torch.compiler.is_compiling():
         raise RuntimeError("compiled code takes what switchyard.torch.prepare_block_mask returns, called outside of it")
     known = _made.get(id(block_mask))
-    if known is not None and known[0]() is block_mask:
-        return known[1]
+    if known is not None and known.is_of(block_mask):
+        return known.lists
     if not all(hasattr(block_mask, name) for name in ("kv_num_blocks", "kv_indices", "BLOCK_SIZE", "seq_lengths", "mask_mod")):
         raise TypeError(f"block_mask must be a torch.nn.attention.flex_attention.BlockMask, not {type(block_mask).__name__}")
+    versions = _versions(block_mask)
     with torch.no_grad():
         lists = BlockMaskLists(*map(_with_dense_strides, _make(block_mask)))
     key = id(block_mask)
-    _made[key] = (weakref.ref(block_mask, lambda _: _made.pop(key, None)), lists)
+    _made[key] = _Made(
+        weakref.ref(block_mask, lambda _: _made.pop(key, None)), weakref.ref(block_mask.mask_mod), versions, lists
+    )
     return lists
 
 
@@ -153,8 +197,7 @@ def lists_for(block_mask, q: torch.Tensor, k: torch.Tensor) -> tuple:
     """The ops' arguments for a call's block mask; none without a mask."""
     if block_mask is None:
         return ()
-    if not isinstance(block_mask, BlockMaskLists) and tuple(block_mask.seq_lengths) != (q.shape[-2], k.shape[-2]):
-        raise ValueError(
-            f"the BlockMask is for {tuple(block_mask.seq_lengths)} tokens, but q and k have {(q.shape[-2], k.shape[-2])}"
-        )
+    lengths = getattr(block_mask, "seq_lengths", None)  # of a BlockMask
+    if lengths is not None and tuple(lengths) != (q.shape[-2], k.shape[-2]):
+        raise ValueError(f"the BlockMask is for {tuple(lengths)} tokens, but q and k have {(q.shape[-2], k.shape[-2])}")
     return tuple(prepare_block_mask(block_mask))

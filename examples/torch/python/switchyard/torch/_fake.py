@@ -103,10 +103,18 @@ _RESULTS = {
 }
 
 
+def _require_one_device(name: str, given) -> None:
+    """A call with a tensor of meta comes here, whose result is memory that nothing writes."""
+    kinds = {value.device.type for value in given if isinstance(value, torch.Tensor)}
+    if len(kinds) > 1:
+        raise RuntimeError(f"switchyard::{name}: the tensors are on several devices: {', '.join(sorted(kinds))}")
+
+
 def _register(name: str, results) -> None:
     defaults = {argument.name: argument.default_value for argument in getattr(ops, name)._schema.arguments}
 
     def fake(*args, **kwargs):
+        _require_one_device(name, (*args, *kwargs.values()))
         return results(SimpleNamespace(**{**defaults, **dict(zip(defaults, args)), **kwargs}))
 
     torch.library.register_fake(f"switchyard::{name}", fake)

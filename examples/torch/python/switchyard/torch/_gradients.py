@@ -58,14 +58,30 @@ def _keep_attention(ctx, inputs, output):
     return ()
 
 
-def _grad_sinks(sinks, out, lse, grad_out, grad_lse, packed):
+def _has_query(rows: int, cu_q, used_q):
+    """Which rows of the LSE are a query's; None for all. The others are 0, and not the sinks'."""
+    if cu_q is None and used_q is None:
+        return None
+    at = torch.arange(rows, device=(used_q if cu_q is None else cu_q).device)
+    if cu_q is None:
+        return (at < used_q[:, None])[:, None]
+    if used_q is None:
+        return at < cu_q[-1]
+    sequence = (torch.searchsorted(cu_q, at.int(), right=True) - 1).clamp(max=used_q.shape[0] - 1)
+    return (at < cu_q[-1]) & (at - cu_q[sequence] < used_q[sequence])
+
+
+def _grad_sinks(sinks, out, lse, grad_out, grad_lse, cu_q, used_q):
     """The sink's weight is exp(sink - lse) and has no value: its gradient is
     weight * (grad_lse - rowsum(grad_out * out))."""
+    packed = cu_q is not None
     delta = (grad_out.float() * out.float()).sum(-1)
     if packed:
         delta = delta.transpose(0, 1)
     if grad_lse is not None:
-        delta = delta - grad_lse
+        real = _has_query(lse.shape[-1], cu_q, used_q)
+        delta = delta - (grad_lse if real is None else grad_lse.masked_fill(~real, 0.0))
+    lse = lse.masked_fill(lse == -torch.inf, torch.inf)  # nothing is seen, not even the sink: no weight
     if packed:
         return -(torch.exp(sinks[:, None] - lse) * delta).sum(1)
     return -(torch.exp(sinks[None, :, None] - lse) * delta).sum((0, 2))
@@ -99,7 +115,7 @@ def _attention_backward(ctx, wants, grad_out, grad_lse=None):
     grad_q, grad_k, grad_v, grad_bias = _run_attention_backward(
         grad_out, q, k, v, out, lse, bias, alibi, cu_q, cu_k, used_q, used_k, state, longest_q, longest_k, mask, left,
         right, scale, soft_cap, dropout_p, same_bits, wants_bias, grad_lse, *block_mask)  # fmt: skip
-    grad_sinks = _grad_sinks(sinks, out, lse, grad_out, grad_lse, cu_q is not None) if wants_sinks else None
+    grad_sinks = _grad_sinks(sinks, out, lse, grad_out, grad_lse, cu_q, used_q) if wants_sinks else None
     return grad_q, grad_k, grad_v, grad_bias, None, grad_sinks
 
 

@@ -145,9 +145,10 @@ def norm_of_sum(layer: torch.nn.Module, total: torch.Tensor, sums: dict | None) 
 
 
 def sum_and_norm(norm: torch.nn.Module, x: torch.Tensor, residual: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The norm of x + residual, and the sum. Hooks of the norm see tensors, as in an unpatched model."""
+    """The norm of x + residual, and the sum. Hooks of the norm see tensors, as in an unpatched model. Under autocast x and
+    residual may differ in type."""
     serves = is_rms_norm(norm) if _is_compiling() else _is_ours(norm)
-    if norm._forward_hooks or norm._forward_pre_hooks or not serves:
+    if norm._forward_hooks or norm._forward_pre_hooks or not serves or x.dtype != residual.dtype:
         total = residual + x
         return norm(total), total
     epsilon, offset, _ = norm._switchyard_norm

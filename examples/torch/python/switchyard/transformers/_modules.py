@@ -9,6 +9,7 @@ import torch
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from ..torch import gated_activation, layer_norm, rotary
+from ..torch._types import of_one_type
 from ._attention import attention
 from ._calls import add_and_norm, between_layers, call, norm_of_sum, plain_rms_norm, project, sum_and_norm
 from ._masks import no_mask
@@ -194,6 +195,8 @@ def rotary_with(style: str, layout: str, has_rows: bool = False):
             raise RuntimeError(
                 f"switchyard.transformers: rotary embedding with unsqueeze_dim={unsqueeze_dim} instead of 1 or 2"
             )
+        if q.dtype != k.dtype:
+            q, k = of_one_type(q, k)
         if cos.dim() == 3:
             cos, sin = columns(cos.flatten(0, 1)), columns(sin.flatten(0, 1))
         elif not has_rows:

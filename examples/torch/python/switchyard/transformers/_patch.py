@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """patch and unpatch: replace the forward of module instances. Classes and other models stay unchanged."""
 
+import copy
 import dataclasses
 import functools
 import inspect
+import pickle
 import types
 from collections.abc import Callable
 
@@ -27,6 +29,14 @@ class _State:
     implementations: list  # each config with the attn_implementation that it had
     replaced: dict[str, tuple[_Replacement, object]]  # by module's name, with the forward that it had
     unchanged: dict[str, str]  # reasons
+
+    def __deepcopy__(self, memo):
+        return _State(*(copy.deepcopy(getattr(self, field.name), memo) for field in dataclasses.fields(self)))
+
+    def __reduce_ex__(self, _):
+        """Pickle would give modules the forward functions of their classes, without a word."""
+        raise pickle.PicklingError("switchyard.transformers: a patched model cannot be pickled: unpatch it first, and patch "
+                                   "what is loaded; state_dict and save_pretrained do not need that")  # fmt: skip
 
 
 def _with_rotary(forward, rotary: Callable):
