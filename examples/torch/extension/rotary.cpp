@@ -33,7 +33,10 @@ std::tuple<Tensor, Tensor> rotary(op_options<op>& given, const Tensor& q, const 
   Tensor q_out = empty_beside(call, q, packed);
   Tensor k_out = k.has_value() ? empty_beside(call, *k, packed) : nothing();
   if (q.numel() == 0 && (!k.has_value() || k->numel() == 0)) return {q_out, k_out};
-  if (may_have_padding(call, given.tensor<&op::options::cu_seqlens>(), q.size(0))) {
+  // Gradients of what comes before read tokens behind the last sequence too. On a GPU results do not pay for
+  // that: it writes as much as the kernel does.
+  if ((with.inverse || call.is_on_host()) &&
+      may_have_padding(call, given.tensor<&op::options::cu_seqlens>(), q.size(0))) {
     torch::stable::zero_(q_out);
     if (k.has_value()) torch::stable::zero_(k_out);
   }

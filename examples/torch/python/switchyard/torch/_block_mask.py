@@ -6,6 +6,7 @@ import contextlib
 import functools
 import types
 import weakref
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -155,13 +156,20 @@ def _versions(block_mask) -> list[tuple[torch.Tensor, int]]:
 
 class _Made(NamedTuple):
     mask: weakref.ref
-    mask_mod: weakref.ref  # it may have captured what keeps the mask
+    mask_mod: Callable[[], object]  # a weak reference: it may have captured what keeps the mask
     versions: list[tuple[torch.Tensor, int]]
     lists: BlockMaskLists
 
     def is_of(self, block_mask) -> bool:
         return (self.mask() is block_mask and self.mask_mod() is block_mask.mask_mod
                 and all(tensor._version == version for tensor, version in self.versions))  # fmt: skip
+
+
+def _reference(mask_mod) -> Callable[[], object]:
+    try:
+        return weakref.ref(mask_mod)
+    except TypeError:  # an object with slots
+        return lambda: mask_mod
 
 
 _made: dict[int, _Made] = {}
@@ -188,7 +196,7 @@ def prepare_block_mask(block_mask) -> BlockMaskLists:
         lists = BlockMaskLists(*map(_with_dense_strides, _make(block_mask)))
     key = id(block_mask)
     _made[key] = _Made(
-        weakref.ref(block_mask, lambda _: _made.pop(key, None)), weakref.ref(block_mask.mask_mod), versions, lists
+        weakref.ref(block_mask, lambda _: _made.pop(key, None)), _reference(block_mask.mask_mod), versions, lists
     )
     return lists
 

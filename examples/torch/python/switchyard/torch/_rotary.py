@@ -39,7 +39,7 @@ def rotary(
     of q's type or f32, rows at any stride; without them, angles are position * scaling * base^(-2i / rotary_dim).
     A token's position is positions[token] (i64), or its index in the sequence plus sequence_offsets[b] (i32) or
     `offset`. style: "half" rotates pairs (i, i + rotary_dim / 2), "interleaved" (2i, 2i + 1). `inverse` rotates back.
-    Tokens behind the last packed sequence become 0.
+    Tokens behind the last packed sequence have gradients of 0; on the CPU and with `inverse` they become 0.
     Returns q, or (q, k). Gradients: q and k; a backward that asks for those of cos or sin raises.
     """
     run = _rotary_q if k is None else _rotary
