@@ -2,6 +2,7 @@
 #include "tables/table_files.hpp"
 
 #include <cstdio>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,6 +19,27 @@
 namespace sy = switchyard;
 
 namespace tool {
+
+namespace {
+
+/// " avx2 fma": of a CPU, whose name does not tell them.
+[[nodiscard]] std::string instruction_sets(const sy::device_properties& device) {
+  std::string out;
+  for (const std::string_view name :
+       {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"}) {
+    if (device.attribute(name) > 0) out.append(" ").append(name);
+  }
+  return out;
+}
+
+/// Tables that were written by hand may lack them.
+[[nodiscard]] bool may_have_the_same_sets(const sy::device_properties& a, const sy::device_properties& b) {
+  const std::string first = instruction_sets(a);
+  const std::string second = instruction_sets(b);
+  return first.empty() || second.empty() || first == second;
+}
+
+}  // namespace
 
 table_file read_table_file(const std::string& path) {
   const std::string text = sy::read_file(path, sy::max_json_bytes);
@@ -136,16 +158,36 @@ double time_of(const sy::row_group& group, std::size_t row, const std::string& i
   return 0;
 }
 
+std::string full_name_of(const sy::device_properties& device) {
+  if (device.name.empty()) {
+    return "any " + device.backend + (device.backend.empty() ? "" : " ") + device.arch +
+           (device.arch.empty() ? "" : " ") + "device";
+  }
+  const std::string sets = instruction_sets(device);
+  return device.name + " (" + device.backend + " " + device.arch + ", " +
+         std::to_string(device.attribute("multiprocessors")) + " multiprocessors" +
+         (sets.empty() ? "" : "," + sets) + ")";
+}
+
+std::string other_device_text(const sy::device_properties& stated, const sy::device_properties& device) {
+  if (stated.name.empty()) return {};
+  if (stated.name != device.name) return "was measured on " + stated.name + ", and this is " + device.name;
+  const std::int64_t multiprocessors = stated.attribute("multiprocessors");
+  if ((stated.arch.empty() || stated.arch == device.arch) && may_have_the_same_sets(stated, device) &&
+      (multiprocessors == 0 || multiprocessors == device.attribute("multiprocessors")))
+    return {};
+  return "was measured on " + full_name_of(stated) + ", and this is " + full_name_of(device);
+}
+
 std::string device_difference(const table_file& a, const table_file& b) {
-  const auto describe = [](const sy::device_properties& device) {
-    if (device.name.empty()) return std::string{"any device"};
-    return device.name + " (" + device.backend + " " + device.arch + ", " +
-           std::to_string(device.attribute("multiprocessors")) + " multiprocessors)";
-  };
-  const std::string first = describe(a.content.device);
-  const std::string second = describe(b.content.device);
-  if (first == second) return {};
-  return a.content.path + " is of " + first + ", " + b.content.path + " of " + second;
+  const sy::device_properties& first = a.content.device;
+  const sy::device_properties& second = b.content.device;
+  if (first.name == second.name && first.backend == second.backend && first.arch == second.arch &&
+      first.attribute("multiprocessors") == second.attribute("multiprocessors") &&
+      may_have_the_same_sets(first, second))
+    return {};
+  return a.content.path + " is of " + full_name_of(first) + ", " + b.content.path + " of " +
+         full_name_of(second);
 }
 
 }  // namespace tool

@@ -24,6 +24,7 @@
 #include <switchyard/version.hpp>
 
 #include "tables/measured.hpp"
+#include "tables/table_files.hpp"
 
 namespace sy = switchyard;
 namespace fs = std::filesystem;
@@ -70,7 +71,7 @@ shared_run::shared_run(const tune_settings& wanted, const sy::operator_descripti
       op{of},
       device{measured_on},
       path{std::move(table_file)},
-      notes{path + ".tuning.jsonl", op, device.name, settings_text(settings)},
+      notes{path + ".tuning.jsonl", op, full_name_of(device), settings_text(settings)},
       interrupted{stop} {
   if (settings.retry_bad) notes.forget_bad();
 }
@@ -105,10 +106,8 @@ void shared_run::read_table(const session& session) {
     for (const std::string& message : warned.messages)
       std::fprintf(stderr, "switchyard: %s\n", message.c_str());
     read_earlier(sy::parse_json(text, path));
-    if (!table.device.name.empty() && table.device.name != device.name) {
-      throw usage_error{path + " was measured on " + table.device.name + ", and this is " + device.name +
-                        "; name another file, or pass --again to start over"};
-    }
+    if (const std::string other = other_device_text(table.device, device); !other.empty())
+      throw usage_error{path + " " + other + "; name another file, or pass --again to start over"};
   }
   table.device = device;
 }
