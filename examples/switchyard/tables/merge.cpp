@@ -338,11 +338,22 @@ void run(const merge_arguments& arguments, const session& session) {
     }
     return;
   }
-  if (static_cast<std::size_t>(folders) != arguments.paths.size())
+  if (static_cast<std::size_t>(folders) != arguments.paths.size()) {
+    for (const std::string& path : arguments.paths) {
+      std::error_code ignored;
+      if (!fs::exists(path, ignored))
+        refuse(sy::error_code::unreadable_file, path + ": no such file or folder");
+    }
     throw usage_error{"name tables or folders of tables, not both"};
+  }
   if (!arguments.match.empty()) throw usage_error{"--match: names one table; folders have many"};
   auto document = ordered_json::array();
-  for (const auto& [name, paths] : tables_of(arguments.paths)) {
+  const auto tables = tables_of(arguments.paths);
+  if (tables.empty()) {
+    refuse(sy::error_code::unreadable_file,
+           sy::text::join(arguments.paths) + ": no tables; a folder of tables has OPERATOR/DEVICE.json");
+  }
+  for (const auto& [name, paths] : tables) {
     merge_arguments one = arguments;
     one.paths = paths;
     one.output = (fs::path{arguments.output} / name).string();
