@@ -83,7 +83,14 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
   const std::vector<sy::tune::row_entry> entries = entries_of(timed, weights);
   if (entries.empty()) throw left_out{"each of its variants is bad at one of its kinds"};
   run_.put(problem, full, serves, entries, uncertainty);
-  run_.notes.add_done(run_.key(problem), {{"drift", drift}, {"checked", is_one ? checked[0] : checked}});
+  blobs_by_variant blobs;
+  for (const sy::tune::row_entry& entry : entries) {
+    const auto of = std::find_if(serves.begin(), serves.end(),
+                                 [&entry](const serving& variant) { return variant.id == entry.variant; });
+    if (of != serves.end()) blobs[of->id] = of->blob;
+  }
+  run_.notes.add_done(run_.key(problem), blobs,
+                      {{"drift", drift}, {"checked", is_one ? checked[0] : checked}});
   line = text_ + ": " + entries[0].variant + " " + sy::text::number(entries[0].microseconds) + " us";
   if (entries.size() > 1) {
     line += ", then " + entries[1].variant + " +" +

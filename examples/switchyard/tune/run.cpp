@@ -189,6 +189,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     ++outcome.problems;
     if (run.is_done(list.problems()[i])) {
       ++outcome.before;
+      if (!settings.refresh.empty()) run.remember(list.problems()[i]);
     } else {
       run.problems.push_back(list.problems()[i]);
     }
