@@ -87,7 +87,7 @@ namespace {
         std::fprintf(stderr,
                      "switchyard: operator '%s' of the recording cannot be measured by this program; "
                      "skipped\n",
-                     name.c_str());
+                     sy::text::printable(name).c_str());
         continue;
       }
       add(name, calls);
