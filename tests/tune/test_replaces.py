@@ -89,13 +89,18 @@ class Project:
         content |= {"envelope": 2, "measured": {"date": "2026-11-20", "tool": "switchyard 0.1.0"}, **more}
         return write(self.path("tables", operator, "nvidia-h200.json"), content)
 
-    def run(self, *words, status=0):
+    @property
+    def variables(self):
+        return {"LD_LIBRARY_PATH": self.path("lib"), "FAKE_CUDA_LIBRARY": FAKE_CUDA}
+
+    def environment(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
-        environment |= {"LD_LIBRARY_PATH": self.path("lib"), "FAKE_CUDA_LIBRARY": FAKE_CUDA}
-        environment |= {"SWITCHYARD_TOOL": TOOL, "SWITCHYARD_ROOT": self.path("root")}
+        return environment | self.variables | {"SWITCHYARD_TOOL": TOOL, "SWITCHYARD_ROOT": self.path("root")}
+
+    def run(self, *words, status=0):
         words = [word + "/" if i == 0 else word for i, word in enumerate(words)]
         command = [self.path(".ci/tables"), *words, *([] if len(words) == 0 else LOOSE)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment(), check=False)
         check(done.returncode == status, f"{words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 

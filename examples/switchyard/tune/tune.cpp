@@ -134,7 +134,11 @@ void run(raw_arguments arguments, session& session) {
   const auto begin = std::chrono::steady_clock::now();
   tuned_devices devices{devices_of_rank(settings, part)};
   const std::vector<batch> batches = batches_of(session, settings, operators, devices);
-  if (settings.plan) return print_plan(session, settings, batches, devices);
+  if (settings.plan) {
+    print_plan(session, settings, batches, devices, part);
+    if (interrupted()) session.status = status_interrupted();
+    return;
+  }
   if (settings.budget_seconds) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     settings.budget_seconds = std::max(0.1, *settings.budget_seconds - spent.count());

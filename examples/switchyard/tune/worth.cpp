@@ -121,10 +121,18 @@ void replaced_table::read_pending(const std::string& path) {
   const auto add = [&](const std::string& name, bool is_pending) {
     if (name.starts_with(head)) kernels[name.substr(head.size())] |= is_pending;
   };
-  const nlohmann::json measured = document.value("measured", nlohmann::json::object());
-  const nlohmann::json pending = document.value("pending", nlohmann::json::array());
-  for (const auto& [name, digest] : measured.items()) add(name, false);
-  for (const nlohmann::json& entry : pending) add(entry.value("kernel", std::string{}), true);
+  const sy::json_place file{document, path};
+  static_cast<void>(file.object());
+  if (const auto measured = file.find("measured")) {
+    for (const auto& [name, digest] : measured->object()) add(name, false);
+  }
+  if (const auto pending = file.find("pending")) {
+    for (std::size_t i = 0; i < pending->array_size(); ++i) {
+      const auto entry = pending->at(i);
+      const auto kernel = entry.at("kernel");
+      add(kernel.string(), true);
+    }
+  }
   for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
     const auto& launches = rules_->candidates[i].variant->launches;
     const bool is_pending = std::any_of(launches.begin(), launches.end(), [&kernels](const auto& launch) {
