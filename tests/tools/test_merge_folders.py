@@ -119,6 +119,15 @@ def test_folders(program, folder, checks):
     checks.equal(sorted(os.listdir(folder.name("base/rotary"))), ["h200.json"], "merge of folders: files")
     checks.equal(folder.read("base/schema/match.json"), '{"rows": "log"}', "merge of folders: what is no table")
 
+    # A table of a minor version is one; one of a version that is not known is refused before anything is written.
+    os.makedirs(folder.name("minor/rotary"))
+    for version, wanted in (("1.7", 0), ("9", 2)):
+        folder.table("minor/rotary/h200.json", {(9, 64): {"a": 3.0}}, schema=f"switchyard.table/{version}")
+        status, out, problem = run(program, "merge", base, folder.name("minor"), "-o", folder.name("minor_out"))
+        checks.equal(status, wanted, f"merge of folders: version {version}: {out}{problem}")
+        checks.that(wanted == 0 or "is of a version this library does not read" in problem, problem)
+    checks.equal(len(rows(folder.read_json("minor_out/rotary/h200.json"))), 5, "merge of folders: a minor version")
+
     # Into a third folder, all of them.
     status, out, problem = run(program, "--json", "merge", base, part, "--conflict", "newest", "-o", folder.name("whole/new"))
     checks.equal(status, 0, f"merge into a new folder: {problem}")

@@ -62,6 +62,12 @@ def test_another_part():
     check(read(fresh) == table, "the table of another device was changed")
     done = merging.run("--root", root, "bench", fresh, "--devices", "0", status=2, **variables)
     check(said in done.stderr, done.stderr)
+    # Nor is it measured what could not be merged.
+    project = made("part_replaced")
+    device = {"backend": "cuda", "arch": "sm_90", "name": "NVIDIA H200", "multiprocessors": 7}
+    project.table("softmax", {4: {"fast": 41.0}}, device=device)
+    done = project.run(project.path("window"), "--devices", "0", status=64)
+    check(f"--replaces: tables/softmax/nvidia-h200.json {said}; its rows are none of this device" in done.stderr, done.stderr)
     # Nor are times that an interrupted run on it has noted.
     table["groups"] = []
     os.remove(fresh)

@@ -311,7 +311,10 @@ struct merge_outcome {
     for (const std::string& path : found) {
       const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
       const auto schema = document.is_object() ? document.find("schema") : document.end();
-      if (schema == document.end() || *schema != "switchyard.table/1") continue;
+      // A version that cannot be read is refused, not left out.
+      if (schema == document.end() || !schema->is_string() ||
+          !schema->get_ref<const std::string&>().starts_with("switchyard.table/"))
+        continue;
       const fs::path whole{path};
       std::string name = whole.stem().string();
       name.resize(std::min(name.size(), name.find(".shard-")));

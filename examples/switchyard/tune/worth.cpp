@@ -18,6 +18,7 @@
 #include <switchyard/io/file.hpp>
 
 #include "operators.hpp"
+#include "tables/table_files.hpp"
 #include "tune/rebuilt_kernels.hpp"
 #include "tune/run.hpp"
 
@@ -98,6 +99,8 @@ replaced_table::replaced_table(const session& session, const sy::operator_descri
     auto table = std::make_shared<sy::table>(sy::parse_table(text, path, described, warned));
     for (const std::string& message : warned.messages)
       std::fprintf(stderr, "switchyard: %s\n", message.c_str());
+    if (const std::string other = other_device_text(table->device, device); !other.empty())
+      throw usage_error{"--replaces: " + path + " " + other + "; its rows are none of this device"};
     const std::vector<sy::measurement> runs = sy::read_measurements(sy::parse_json(text, path));
     is_foreign_ = runs.empty() || std::any_of(runs.begin(), runs.end(),
                                               [](const sy::measurement& run) { return run.tool.empty(); });
