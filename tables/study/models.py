@@ -204,8 +204,10 @@ def choice(options, root, operator, problem, device):
         *problem.split(),
         *(["--device", device] if device else []),
         stdout=subprocess.PIPE,
-        check=True,
+        check=False,
     )
+    if done.returncode != 0:
+        sys.exit(f"models.py: {options.root} has no kernel that serves {operator} {{{problem}}}: build them there")
     chosen = json.loads(done.stdout)["choice"]
     return {"variant": chosen["variant"], "reason": chosen["reason"]}
 

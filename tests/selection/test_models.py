@@ -191,6 +191,17 @@ def check_files(path):
     except TypeError:
         expect(bytes_of(packed) == before, "what was measured is lost where writing fails", "")
     expect(not glob.glob(path + "*partial*"), "half a file is left", os.listdir(FOLDER))
+    # Kernels that are not there are named.
+    few = os.path.join(FOLDER, "few")
+    shutil.rmtree(few, ignore_errors=True)
+    os.makedirs(os.path.join(few, "kernels"))
+    shutil.copytree(os.path.join(root, "tables"), os.path.join(few, "tables"))
+    status, output = run("--choose", path, TOOL, few)
+    expect(
+        status != 0 and f"models.py: {few} has no kernel that serves " in output and "Traceback" not in output,
+        "missing kernels",
+        output,
+    )
     broken = os.path.join(FOLDER, "broken.jsonl")
     with open(broken, "w", encoding="utf-8") as file:
         file.write("{}\n")
