@@ -6,14 +6,15 @@
     models.py --judge OUTPUT [--bound 1.25] [--goals]
     models.py --choose OUTPUT TOOL ROOT        choose again, with today's tables, for what was measured
 
-TOOL is the program `switchyard`, ROOT a folder with kernels/ and tables/. `tune` times every admissible variant of each
-call of tables/problems/models.txt, or of LIST, on this machine's device; OUTPUT gets what was measured. With --keep, times are
-noted in FOLDER, and the same command goes on where it was stopped. The table printed shows the time of the chosen variant over
-the best one's, with all tables of ROOT, with the device's own, with its own but for the calls' rows, with those of each other
-device of the backend alone, and without any. The exit status is 1 if it is above the bound for some call, with all tables or
-with none, if a call could not be measured, or, with --goals, if a goal below is missed. --kinds adds combinations of type axes
-of attention that no model has. --small shrinks every call to what a CPU can do in seconds. --only keeps calls whose model,
-phase or operator contains the text. --judge reads an OUTPUT again; --choose needs no device.
+TOOL is the program `switchyard`, ROOT a folder with kernels/ and tables/. `tune` times every admissible variant of each call
+of tables/problems/models.txt, or of LIST, on this machine's device; OUTPUT gets what was measured. With --keep, times are
+noted in FOLDER, and the same command goes on where it was stopped; other kernels or another list need another FOLDER. The
+table printed shows the time of the chosen variant over the best one's, with all tables of ROOT, with the device's own, with
+its own but for the calls' rows, with those of each other device of the backend alone, and without any. The exit status is 1 if
+it is above the bound for some call, with all tables or with none, if a call could not be measured, or, with --goals, if a goal
+below is missed. --kinds adds combinations of type axes of attention that no model has. --small shrinks every call to what a
+CPU can do in seconds. --only keeps calls whose model, phase or operator contains the text. --judge reads an OUTPUT again;
+--choose needs no device.
 """
 
 import argparse
