@@ -149,6 +149,16 @@ def test_no_time():
     check(found[1]["problems"] == 2 and "/x/softmax_backward/" in found[1]["table"], found)
 
 
+def test_calls_of_all_sizes():
+    # An operator that is called 1e20 times as seldom as the one before has time as well.
+    project = made("sizes")
+    path = write(os.path.join(project.folder, "sizes.txt"), PROBLEMS.replace("columns=64\n", "columns=64 calls=1e20\n"))
+    words = ["--root", project.path("root"), "tune", "--problems", path, "-o", project.path("x/"), *LOOSE, "--devices", "0"]
+    done = merging.run(*words, "--budget", "30s", **project.variables)
+    found = re.findall(r"/x/(\w+)/nvidia-h200.json: (\d+ of \d+)", done.stdout)
+    check(found == [("softmax", "4 of 4"), ("softmax_backward", "2 of 2")], done.stdout)
+
+
 def test_bad_files():
     project = made("bad")
     path = write(project.path("tables/kernels.json"), "")

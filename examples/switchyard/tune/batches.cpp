@@ -23,8 +23,10 @@ namespace tool {
 namespace {
 
 /// The next of `count` operators' share of the remaining time. Half of the time is divided equally, so that
-/// each operator is begun, and half by calls.
+/// each operator is begun, and half by calls. `weight_left` is a difference: of large weights and small ones,
+/// nothing is left.
 [[nodiscard]] double share_of(double weight, double weight_left, std::size_t count) {
+  if (weight_left <= weight) return 1;
   return 0.5 / static_cast<double>(count) + 0.5 * weight / weight_left;
 }
 
