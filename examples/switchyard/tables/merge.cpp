@@ -396,8 +396,8 @@ void add_merge(CLI::App& app, session& session) {
       ->capture_default_str();
   command->add_option(
       "--match", arguments->match,
-      "The table whose 'match', 'neighbours' and 'envelope' the result has; it need not be one "
-      "of those merged. Default: the first one named");
+      "The table whose 'match', 'neighbours' and 'envelope' the result gets; it need not be one "
+      "of those merged. Default: the first table named");
   command->add_flag(
       "--keep-stale", arguments->keep_stale,
       "With --conflict newest: keep times of kernels that were rebuilt where no newer table has the "

@@ -169,8 +169,8 @@ void add_tune(CLI::App& app, session& session) {
       ->add_option(
           "--problems", wanted.recordings,
           "A recording (SWITCHYARD_RECORD, `switchyard record`) or a list such as those of tables/problems; "
-          "most frequent first. May be repeated. With --refresh, it says with which options rows are "
-          "measured")
+          "most frequent first. May be repeated. With --refresh, it says with which kinds and options rows "
+          "are measured")
       ->allow_extra_args(false);
   command->add_option("--refresh", wanted.refresh,
                       "Measure the rows of this table again; overwrites it unless -o is given");
