@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -19,10 +18,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/files/json.hpp>
-#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/write_table.hpp>
-#include <switchyard/io/file.hpp>
 #include <switchyard/io/write_file.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -293,34 +289,6 @@ struct merge_outcome {
   }
   sy::write_file(arguments.output,
                  sy::format_table(op, merged, unite_runs(shards, arguments.conflict, out.counted)));
-  return out;
-}
-
-/// The tables of folders, OPERATOR/DEVICE.json, by that name, in the order of the folders. Shards count as
-/// the table that they are of.
-[[nodiscard]] std::map<std::string, std::vector<std::string>> tables_of(
-    const std::vector<std::string>& folders) {
-  std::map<std::string, std::vector<std::string>> out;
-  for (const std::string& folder : folders) {
-    std::set<std::string> found;
-    for (const fs::directory_entry& part : fs::directory_iterator{folder}) {
-      if (!part.is_directory()) continue;
-      for (const fs::directory_entry& file : fs::directory_iterator{part})
-        if (file.path().extension() == ".json") found.insert(file.path().string());
-    }
-    for (const std::string& path : found) {
-      const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
-      const auto schema = document.is_object() ? document.find("schema") : document.end();
-      // A version that cannot be read is refused, not left out.
-      if (schema == document.end() || !schema->is_string() ||
-          !schema->get_ref<const std::string&>().starts_with("switchyard.table/"))
-        continue;
-      const fs::path whole{path};
-      std::string name = whole.stem().string();
-      name.resize(std::min(name.size(), name.find(".shard-")));
-      out[(whole.parent_path().filename() / (name + ".json")).string()].push_back(path);
-    }
-  }
   return out;
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tables/table_files.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -17,6 +20,7 @@
 #include <switchyard/problem/problem.hpp>
 
 namespace sy = switchyard;
+namespace fs = std::filesystem;
 
 namespace tool {
 
@@ -156,6 +160,31 @@ double time_of(const sy::row_group& group, std::size_t row, const std::string& i
     if (group.ids[time.variant] == id) return static_cast<double>(time.microseconds);
   }
   return 0;
+}
+
+std::map<std::string, std::vector<std::string>> tables_of(const std::vector<std::string>& folders) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const std::string& folder : folders) {
+    std::set<std::string> found;
+    for (const fs::directory_entry& part : fs::directory_iterator{folder}) {
+      if (!part.is_directory()) continue;
+      for (const fs::directory_entry& file : fs::directory_iterator{part})
+        if (file.path().extension() == ".json") found.insert(file.path().string());
+    }
+    for (const std::string& path : found) {
+      const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
+      const auto schema = document.is_object() ? document.find("schema") : document.end();
+      // A version that cannot be read is refused, not left out.
+      if (schema == document.end() || !schema->is_string() ||
+          !schema->get_ref<const std::string&>().starts_with("switchyard.table/"))
+        continue;
+      const fs::path whole{path};
+      std::string name = whole.stem().string();
+      name.resize(std::min(name.size(), name.find(".shard-")));
+      out[(whole.parent_path().filename() / (name + ".json")).string()].push_back(path);
+    }
+  }
+  return out;
 }
 
 std::string full_name_of(const sy::device_properties& device) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,11 @@ void learn_operators(const std::vector<std::string>& paths);
 
 /// A row's time of a variant, or 0.
 [[nodiscard]] double time_of(const switchyard::row_group& group, std::size_t row, const std::string& id);
+
+/// The tables of folders, OPERATOR/DEVICE.json, by that name, in the order of the folders. Shards count as
+/// the table that they are of. Throws file_error.
+[[nodiscard]] std::map<std::string, std::vector<std::string>> tables_of(
+    const std::vector<std::string>& folders);
 
 /// "NVIDIA H200 (cuda sm_90, 132 multiprocessors)", "any cuda sm_90 device"; of a CPU also its instruction
 /// sets, which its name does not tell.
