@@ -6,6 +6,7 @@ devices that are invented.   test_windows.py TOOL KERNELS TIMED_CUDA FAKE_CUDA F
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,15 @@ def test_signal():
     check(3 < len(measured) < 600 and "interrupted; the same command resumes" in out, f"{len(measured)} rows\n{out}")
     merged = times_of(read(old))
     check(len(merged) == 600 and all(merged[at] == times for at, times in measured.items()), "what was measured is not merged")
+
+
+def test_nothing():
+    # Neither old tables nor new rows: there is nothing to merge, and the exit status is that of the tuner.
+    project = made("nothing_measured")
+    for folder in ("root/kernels", "tables/softmax", "tables/softmax_backward"):
+        shutil.rmtree(project.path(folder))
+    done = project.run(project.path("window"), "--devices", "0", "--budget", "9s", status=1)
+    check("problems were left out" in done.stdout and "no tables" not in done.stderr, done.stderr)
 
 
 def test_another_part():
