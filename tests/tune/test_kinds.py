@@ -121,10 +121,10 @@ def test_kinds_that_fail():
 
 def test_kinds_are_judged():
     # What wins in the mean alone is judged again, too, and at each kind.
-    root = make_kinds_root("judged", ids=("for_split", "for_packed", "for_both_but_wrong", "for_both"))
+    root = make_kinds_root("judged", ids=("for_split", "for_packed", "for_both_but_wrong"))
     table = os.path.join(root, "t.json")
     done = run(root, "--problems", write_kinds(root, 1, 1), "-o", table, *LOOSE, "--most", "1")
-    check(rows(read_table(table))[3, 40]["times_us"].keys() == {"for_both"}, rows(read_table(table))[3, 40])
+    check(rows(read_table(table))[3, 40]["times_us"].keys() == {"for_split"}, rows(read_table(table))[3, 40])
     said = r"1 variants are known to be bad.*\n  for_both_but_wrong: right before it was timed, wrong results afterwards"
     check(re.search(said, done.stdout), done.stdout)
     # What is hopeless at one kind may be the best at another one.
@@ -134,7 +134,7 @@ def test_kinds_are_judged():
     check(fastest(rows(read_table(table))[7, 40]) == "for_packed", rows(read_table(table))[7, 40])
     split, packed = (noted(table, "for_packed", f"packed={kind} ") for kind in ("false", "true"))
     time = rows(read_table(table))[3, 40]["times_us"]["for_packed"]
-    check(packed < 4000 < split and abs(time / (split * packed) ** 0.5 - 1) < 0.001, f"{split}, {packed}: {time}")
+    check(3 * packed < split and abs(time / (split * packed) ** 0.5 - 1) < 0.001, f"{split}, {packed}: {time}")
 
 
 def test_options_of_the_workload():
