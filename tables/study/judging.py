@@ -16,10 +16,15 @@ def combined(first, second):
     return math.sqrt(first * second) if max(first, second) < 1.15 * min(first, second) else min(first, second)
 
 
+def opened(path, mode="r", place=None):
+    """A file of measurements, compressed if its name says so. `place`: where it is for now."""
+    return (lzma.open if path.endswith(".xz") else open)(place or path, mode + "t", encoding="utf-8")
+
+
 def read(path):
     """Measured calls, each with the times of both passes as one; and the number of calls planned."""
     calls, planned = {}, 0
-    with (lzma.open if path.endswith(".xz") else open)(path, "rt", encoding="utf-8") as file:
+    with opened(path) as file:
         for line in map(json.loads, file):
             planned = line.get("planned", planned)
             if "study" not in line:
@@ -80,14 +85,20 @@ def judge(path, bound, goals=False):
     return failures == 0 and bool(results)
 
 
+def goals_of(which):
+    return GOALS.get(which, OTHER_CARD if which.endswith(" alone") else {})
+
+
 def summarize(which, ratios, bound):
-    """Prints mean and extremes of sorted ratios; returns the goals that they miss."""
-    if not ratios or ratios[-1] == math.inf:
+    """Prints mean and extremes of sorted ratios; returns the goals that they do not meet."""
+    if not ratios:
         return []
+    if ratios[-1] == math.inf:
+        print(f"{which}: {ratios.count(math.inf)} of {len(ratios)} choices are of variants without a time: no mean")
+        return list(goals_of(which))
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     found = {"mean": mean, "worst": ratios[-1]}
-    goals = GOALS.get(which, OTHER_CARD if which.endswith(" alone") else {})
-    missed = [f"{name} {limit}" for name, limit in goals.items() if found[name] > limit]
+    missed = [f"{name} {limit}" for name, limit in goals_of(which).items() if found[name] > limit]
     print(
         f"{which}: {len(ratios)} calls, geometric mean {mean:.4f}, p99 {ratios[math.ceil(0.99 * len(ratios)) - 1]:.3f}, "
         f"worst {ratios[-1]:.3f}, {sum(ratio > bound for ratio in ratios)} above {bound}"

@@ -6,31 +6,30 @@
     models.py --judge OUTPUT [--bound 1.25] [--goals]
     models.py --choose OUTPUT TOOL ROOT        choose again, with today's tables, for what was measured
 
-TOOL is the program `switchyard`, ROOT a folder with kernels/ and tables/. `tune` times every admissible variant of each
-call of tables/problems/models.txt, or of LIST, on this machine's device; OUTPUT gets what was measured. With --keep, times are
-noted in FOLDER, and the same command goes on where it was stopped. The table printed shows the time of the chosen variant over
-the best one's, with all tables of ROOT, with the device's own, with its own but for the calls' rows, with those of each other
-device of the backend alone, and without any. The exit status is 1 if it is above the bound for some call, with all tables or
-with none, if a call could not be measured, or, with --goals, if a goal below is missed. --kinds adds combinations of type axes
-of attention that no model has. --small shrinks every call to what a CPU can do in seconds. --only keeps calls whose model,
-phase or operator contains the text. --judge reads an OUTPUT again; --choose needs no device.
+TOOL is the program `switchyard`, ROOT a folder with kernels/ and tables/. `tune` times every admissible variant of each call
+of tables/problems/models.txt, or of LIST, on this machine's device; OUTPUT gets what was measured. With --keep, times are
+noted in FOLDER, and the same command goes on where it was stopped; other kernels or another list need another FOLDER. The
+table printed shows the time of the chosen variant over the best one's, with all tables of ROOT, with the device's own, with
+its own but for the calls' rows, with those of each other device of the backend alone, and without any. The exit status is 1 if
+it is above the bound for some call, with all tables or with none, if a call could not be measured, or, with --goals, if a goal
+below is missed. --kinds adds combinations of type axes of attention that no model has. --small shrinks every call to what a
+CPU can do in seconds. --only keeps calls whose model, phase or operator contains the text. --judge reads an OUTPUT again;
+--choose needs no device.
 """
 
 import argparse
 import concurrent.futures
 import contextlib
 import functools
-import glob
 import itertools
 import json
-import lzma
 import os
 import subprocess
 import sys
 import tempfile
 
 import table_sets
-from judging import judge
+from judging import judge, opened
 from table_sets import OWN
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -165,14 +164,14 @@ def words_of(options, call):
     return " ".join(axes + (["with", *others] if others else []))
 
 
-def times_of(folder, operator):
-    """What `tune` has noted: by problem, the last time of each variant."""
+def times_of(folder, operator, table):
+    """What `tune` has noted beside a table: by problem, the last time of each variant."""
     out = {}
-    for path in glob.glob(os.path.join(folder, operator, "*.tuning.jsonl")):
-        with open(path, encoding="utf-8") as file:
-            for line in map(json.loads, file):
-                if "us" in line:
-                    out.setdefault(line["problem"], {})[line["variant"]] = line["us"]
+    path = os.path.join(folder, "tables", operator, table + ".tuning.jsonl")
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
+        for line in map(json.loads, file):
+            if "us" in line:
+                out.setdefault(line["problem"], {})[line["variant"]] = line["us"]
     return out
 
 
@@ -206,8 +205,10 @@ def choice(options, root, operator, problem, device):
         *problem.split(),
         *(["--device", device] if device else []),
         stdout=subprocess.PIPE,
-        check=True,
+        check=False,
     )
+    if done.returncode != 0:
+        sys.exit(f"models.py: {options.root} has no kernel that serves {operator} {{{problem}}}: build them there")
     chosen = json.loads(done.stdout)["choice"]
     return {"variant": chosen["variant"], "reason": chosen["reason"]}
 
@@ -231,39 +232,49 @@ def choose(options, lines, device, by_name):
                 line["chosen"] = {which: future.result() for which, future in of_line.items()}
 
 
-def measured_device(folder):
-    """Backend and name of the device that `tune` measured."""
-    for _, table in table_sets.tables_of(folder):
-        return table["device"]["backend"], table["device"]["name"]
-    return "", ""
-
-
 def tune(options, listed, folder):
+    """Measures a list. Returns the device that was measured, backend and name, and the name of its tables. A folder that is kept
+    may have those of other devices: the same command went on at another machine."""
     words = ["--exhaustive", "--most", "64", "--checks", "never", "--budget", f"{options.seconds}s"]
     words += ["--devices", options.devices] if options.devices else []
-    tool(options, "tune", "--problems", listed, "-o", os.path.join(folder, "tables") + "/", *words, check=False)
+    out = os.path.join(folder, "tables") + "/"
+    done = tool(options, "--json", "tune", "--problems", listed, "-o", out, *words, stdout=subprocess.PIPE, check=False)
+    outcomes = json.loads(done.stdout or "[]")
+    for outcome in outcomes:
+        print(
+            f"{outcome['table']}: {outcome['measured']} of {outcome['problems']} problems measured, {outcome['before']} before"
+        )
+        for line in outcome["left_out"]:
+            print(f"  left out: {line}")
+    names = {os.path.basename(outcome["table"]) for outcome in outcomes}
+    if len(names) != 1:
+        sys.exit(f"models.py: `tune` ended with exit status {done.returncode}; what it measured is in {out}")
+    name = names.pop()
+    for path, table in table_sets.tables_of(folder):
+        if os.path.basename(path) == name:
+            return (table["device"]["backend"], table["device"]["name"]), name
+    return ("", ""), name
 
 
 def planned_of(options, listed, folder):
-    """Operators and problems of a list."""
+    """How many kinds of calls a list has, and their operators."""
     words = ["-o", os.path.join(folder, "none") + "/", *(["--devices", options.devices] if options.devices else [])]
     done = tool(options, "--json", "tune", "--problems", listed, *words, "--plan", stdout=subprocess.PIPE, check=True)
-    return sum(len(batch["problems"]) for batch in json.loads(done.stdout)), {
-        batch["operator"] for batch in json.loads(done.stdout)
-    }
+    batches = json.loads(done.stdout)
+    return sum(batch["kinds"] for batch in batches), {batch["operator"] for batch in batches}
 
 
 def measured_of_list(options, folder):
-    """What was measured of a list of problems, and how many there are."""
+    """What was measured of a list of problems, how many there are, and the device."""
     planned, operators = planned_of(options, options.problems, folder)
-    tune(options, options.problems, folder)
+    device, table = tune(options, options.problems, folder)
     name = os.path.splitext(os.path.basename(options.problems))[0]
     lines = []
     for operator in sorted(operators):
-        for problem, times in times_of(os.path.join(folder, "tables"), operator).items():
+        for problem, times in times_of(folder, operator, table).items():
             call = {"model": name, "phase": "listed", "operator": operator}
             lines.append({"call": call, "problem": split(options, operator, problem)[0], "times": times})
-    return lines, planned
+    return lines, planned, device
 
 
 def measured_of_calls(options, folder):
@@ -279,8 +290,8 @@ def measured_of_calls(options, folder):
     with open(listed, "w", encoding="utf-8") as file:
         for i, call in enumerate(calls):
             file.write(f"{call['operator']} {words_of(options, call)} calls={len(calls) - i}\n")
-    tune(options, listed, folder)
-    noted = {operator: times_of(os.path.join(folder, "tables"), operator) for operator in {call["operator"] for call in calls}}
+    device, table = tune(options, listed, folder)
+    noted = {operator: times_of(folder, operator, table) for operator in {call["operator"] for call in calls}}
     lines = []
     for i, call in enumerate(calls):
         measured = noted[call["operator"]]
@@ -288,31 +299,38 @@ def measured_of_calls(options, folder):
         if found:
             problem = split(options, call["operator"], found[0])[0]
             lines.append({"shape": i, "call": call, "problem": problem, "times": measured[found[0]]})
-    return lines, len(calls)
+    return lines, len(calls), device
 
 
 def write(path, lines, planned, device):
-    with open(path, "w", encoding="utf-8") as out:
-        for line in lines:
-            out.write(json.dumps(line) + "\n")
-        out.write(json.dumps({"planned": planned, "device": device}) + "\n")
+    """Replaces the file as a whole: a full disk or an interruption leaves the measurements that it had."""
+    fresh = path + ".partial"
+    try:
+        with opened(path, "w", fresh) as out:
+            for line in lines:
+                out.write(json.dumps(line) + "\n")
+            out.write(json.dumps({"planned": planned, "device": device}) + "\n")
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(fresh)
+        raise
 
 
 def run(options):
     with contextlib.ExitStack() as stack:
         folder = options.keep or stack.enter_context(tempfile.TemporaryDirectory())
         os.makedirs(folder, exist_ok=True)
-        lines, planned = (measured_of_list if options.problems else measured_of_calls)(options, folder)
-        device = measured_device(folder)
+        lines, planned, device = (measured_of_list if options.problems else measured_of_calls)(options, folder)
     lines = [{"study": line["call"]["operator"], "shape": i, "pass": 0, **line} for i, line in enumerate(lines)]
     choose(options, lines, device, by_name=False)
     write(options.output, lines, planned, device)
 
 
 def choose_again(options):
-    with (lzma.open if options.choose.endswith(".xz") else open)(options.choose, "rt", encoding="utf-8") as file:
+    with opened(options.choose) as file:
         found = list(map(json.loads, file))
-    lines, last = [line for line in found if "study" in line], next(line for line in found if "planned" in line)
+    lines, last = [line for line in found if "study" in line], next((line for line in found if "planned" in line), {})
     if not last.get("device"):
         sys.exit(f"models.py: {options.choose} does not say which device was measured")
     choose(options, lines, last["device"], by_name=True)

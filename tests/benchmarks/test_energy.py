@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The energy of contenders under load, over an NVML of two invented devices and works that sleep.   test_energy.py FAKE_NVML"""
 
+import argparse
 import contextlib
 import os
 import subprocess
@@ -136,6 +137,24 @@ def test_without_energy():
         "turn = under_load.stretch(Sleeper(1000), 0.6, meter()); print(turn.mhz, meter().limit_watts(), turn.mj > 0)",
     )
     check(found == "0 None True", found)
+
+
+def test_options():
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    under_load.add_options(parser)
+    found = parser.parse_args(["--sustained", "2.5", "--turns", "4"])
+    check((found.sustained, found.turns) == (2.5, 4), found)
+    for words, said in (
+        (("--sustained", "-1"), "expected 0 to 3600 seconds, got '-1'"),
+        (("--sustained", "nan"), "expected 0 to 3600 seconds, got 'nan'"),
+        (("--sustained", "2s"), "expected 0 to 3600 seconds, got '2s'"),
+        (("--turns", "0"), "expected 1 or more, got '0'"),
+        (("--turns", "two"), "expected 1 or more, got 'two'"),
+    ):
+        try:
+            check(False, f"{words} gives {parser.parse_args(words)}")
+        except argparse.ArgumentError as problem:
+            check(said in str(problem), f"{words}: {problem}")
 
 
 class Event:

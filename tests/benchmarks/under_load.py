@@ -4,7 +4,9 @@ power as in an engine that serves. For each turn: microseconds and millijoules o
 clocks under load, so this may rank contenders otherwise than short runs with pauses do.
 """
 
+import argparse
 import collections
+import contextlib
 import statistics
 import time
 from dataclasses import dataclass
@@ -163,6 +165,20 @@ def figures(options, runs, us, meter):
     return {name: summary(turns[name]) | {"graph": work.is_graph} for name, work in works.items()}
 
 
+def seconds_of(text):
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) <= 3600:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected 0 to 3600 seconds, got '{text}'")
+
+
+def count_of(text):
+    with contextlib.suppress(ValueError):
+        if int(text) >= 1:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"expected 1 or more, got '{text}'")
+
+
 def add_options(parser):
-    parser.add_argument("--sustained", type=float, default=0, metavar="SECONDS", help="of a turn under load; 0: none")
-    parser.add_argument("--turns", type=int, default=3, help="of each contender under load")
+    parser.add_argument("--sustained", type=seconds_of, default=0, metavar="SECONDS", help="of a turn under load; 0: none")
+    parser.add_argument("--turns", type=count_of, default=3, help="of each contender under load")

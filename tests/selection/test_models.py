@@ -7,6 +7,7 @@ a CPU that others use say nothing about the choices, so the bound is judged on i
 
 import glob
 import json
+import lzma
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ STUDY, TOOL, ROOT, FOLDER = sys.argv[1:]
 sys.path.insert(0, STUDY)
 sys.dont_write_bytecode = True
 
-from models import entries_of_models
+from models import entries_of_models, write
 
 MODELS = [sys.executable, "-B", os.path.join(STUDY, "models.py")]
 
@@ -40,7 +41,7 @@ def expect(holds, message, output):
         sys.exit(f"FAILED: {message}")
 
 
-def invented(path, chosen_time, measured=True):
+def invented(path, chosen_time, measured=True, own=None):
     call = {"model": "invented", "phase": "prefill", "operator": "softmax"}
     line = {
         "study": "softmax",
@@ -50,6 +51,10 @@ def invented(path, chosen_time, measured=True):
         "problem": "rows=1",
         "chosen": [{"variant": "a", "reason": "exact"}, {"variant": "b", "reason": "heuristic"}],
     }
+    if own:
+        line["chosen"] = dict(zip(("all tables", "no rows"), line["chosen"])) | {
+            "own table": {"variant": own, "reason": "exact"}
+        }
     if measured:
         line["times"] = {"a": 10.0, "b": chosen_time}
     with open(path, "w", encoding="utf-8") as file:
@@ -164,6 +169,62 @@ def check_tables(path, keep):
     expect(status != 0 and "no table of" in output, "a device that no table names", output)
 
 
+def bytes_of(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def check_files(path):
+    """Choosing again keeps a compressed file compressed, and what was measured where writing fails, as on a full disk."""
+    packed = path + ".xz"
+    with lzma.open(packed, "wb") as out:
+        out.write(bytes_of(path))
+    root = os.path.join(FOLDER, "own")
+    status, output = run("--choose", packed, TOOL, root, "--bound", "1e9")
+    expect(status == 0, "a compressed file was not chosen for again", output)
+    with lzma.open(packed, "rt", encoding="utf-8") as file, open(path, encoding="utf-8") as plain:
+        expect(list(map(json.loads, file)) == list(map(json.loads, plain)), "a compressed file is another one now", output)
+    before = bytes_of(packed)
+    try:
+        write(packed, [{"study": "softmax"}, {"study": object()}], 2, ("host", "a CPU"))
+        sys.exit("FAILED: what cannot be written was written")
+    except TypeError:
+        expect(bytes_of(packed) == before, "what was measured is lost where writing fails", "")
+    expect(not glob.glob(path + "*partial*"), "half a file is left", os.listdir(FOLDER))
+    # Kernels that are not there are named.
+    few = os.path.join(FOLDER, "few")
+    shutil.rmtree(few, ignore_errors=True)
+    os.makedirs(os.path.join(few, "kernels"))
+    shutil.copytree(os.path.join(root, "tables"), os.path.join(few, "tables"))
+    status, output = run("--choose", path, TOOL, few)
+    expect(
+        status != 0 and f"models.py: {few} has no kernel that serves " in output and "Traceback" not in output,
+        "missing kernels",
+        output,
+    )
+    broken = os.path.join(FOLDER, "broken.jsonl")
+    with open(broken, "w", encoding="utf-8") as file:
+        file.write("{}\n")
+    status, output = run("--choose", broken, TOOL, root)
+    expect(status != 0 and f"{broken} does not say which device was measured" in output, "a file without its end", output)
+
+
+def add_device(keep):
+    """Tables and notes as of another device, whose name sorts first. Returns this one's."""
+    for path in glob.glob(os.path.join(keep, "tables", "*", "*.json")):
+        other = os.path.join(os.path.dirname(path), "a-first-device.json")
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+        name, content["device"]["name"] = content["device"]["name"], "A first device"
+        with open(other, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        with open(path + ".tuning.jsonl", encoding="utf-8") as file:
+            noted = list(map(json.loads, file))
+        with open(other + ".tuning.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps({**line, "us": 12345.0}) + "\n" for line in noted if "us" in line)
+    return name
+
+
 def check_list(path):
     """Calls of any list; stopped and begun again."""
     listed, keep = os.path.join(FOLDER, "held_out.txt"), os.path.join(FOLDER, "keep_list")
@@ -173,18 +234,26 @@ def check_list(path):
             "softmax dtype=f32 : rows columns\n  4..16*2 256\nrotary dtype=f32 style=half head_dim=64 with in_place=true"
         )
         file.write(" heads_first=true : batch seqlen heads heads_kv\n  1 8 4 2\n")
+        file.write(
+            "rotary dtype=f32 style=half head_dim=64 batch=1 seqlen=8 heads=4 heads_kv=2 with in_place=true heads_first=false\n"
+        )
     words = (TOOL, ROOT, path, "--problems", listed, "--devices", "host", "--bound", "1e9", "--keep", keep)
     status, output = run(*words, "--seconds", "0.01")
-    expect(status == 1 and "of 4 calls were measured; allow more --seconds" in output, "no time for a list", output)
+    expect(status == 1 and "of 5 calls were measured; allow more --seconds" in output, "no time for a list", output)
     status, output = run(*words, "--seconds", "60")
     lines, last = lines_of(path)
-    expect(status == 0 and len(lines) == last["planned"] == 4, "a list was not measured", output)
+    expect(status == 0 and len(lines) == last["planned"] == 5, "a list was not measured", output)
     expect(
         {line["call"]["model"] for line in lines} == {"held_out"}
         and not any("heads_first" in line["problem"] for line in lines),
         "the list's calls",
         output,
     )
+    name = add_device(keep)
+    status, output = run(*words, "--seconds", "60")
+    again, last = lines_of(path)
+    expect(status == 0 and last["device"][1] == name, "another device's name", output)
+    expect([line["times"] for line in again] == [line["times"] for line in lines], "another device's times", output)
 
 
 def main():
@@ -208,13 +277,18 @@ def main():
             counted += 1
     expect(counted >= 15, "too few calls", counted)
     check_tables(path, keep)
+    check_files(path)
     check_list(path)
     for time, measured, wanted in ((12.0, True, 0), (13.0, True, 1), (12.0, False, 1)):
         invented(path, time, measured)
         status, output = run("--judge", path)
         expect(status == wanted, f"a choice of {time} us where 10 are possible gives status {status}", output)
         expect(wanted == 0 or "FAILED" in output, "the failure is not named", output)
-    print(f"{counted} calls and 3 invented ones, 0 failed")
+    invented(path, 10.0, own="c")
+    status, output = run("--judge", path, "--goals")
+    said = "own table: 1 of 1 choices are of variants without a time"
+    expect(status == 1 and said in output, "a goal is met by a choice that was not timed", output)
+    print(f"{counted} calls and 4 invented ones, 0 failed")
 
 
 if __name__ == "__main__":

@@ -122,6 +122,16 @@ def test_merge(program, folder, checks):
         "of NVIDIA H100",
         "times of different devices are not comparable",
     )
+    # Neither architectures without a name, nor CPUs of one name with other instruction sets.
+    first = {"backend": "cuda", "arch": "sm_90"}
+    second = {"backend": "cuda", "arch": "sm_80"}
+    words = [folder.table(f"arch_{i}.json", {(i, 64): {"a": 1.0}}, device=d) for i, d in enumerate((first, second))]
+    refused(2, words, "is of any cuda sm_90 device", "of any cuda sm_80 device")
+    plain = {"backend": "host", "arch": "x86_64", "name": "A CPU", "multiprocessors": 2}
+    wide, narrow = {**plain, "avx2": 1, "avx512f": 1}, {**plain, "avx2": 1}
+    words = [folder.table(f"cpu_{i}.json", {(i, 64): {"a": 1.0}}, device=d) for i, d in enumerate((plain, wide, narrow))]
+    refused(2, words[1:], "is of A CPU (host x86_64, 2 multiprocessors, avx2 avx512f)", "2 multiprocessors, avx2)")
+    merged(*words[:2])  # whose author did not say
     softmax = folder.write("softmax.json", {"schema": "switchyard.table/1", "operator": "softmax", "device": {}})
     refused(2, (one, softmax), "is of operator 'softmax', but", "merge the tables of one operator")
     contrary = folder.table("contrary.json", {(1, 64): {"a": 1.0}}, pin=[dict(pinned, variant="b")])

@@ -44,6 +44,12 @@ def test_keep_stale(program, folder, checks):
     middle = folder.table("middle.json", {(1, 64): {"a": 9.0}, (8, 64): {"a": 9.5}}, blobs={"a": NEW})
     out, document = merge(program, folder, checks, old, middle, two, *words)
     checks.equal(document["groups"][0]["blobs"]["a"], NEW, "merge --keep-stale: the oldest build")
+    # A change that was taken back: what was measured in between is stale, what was measured before is not.
+    back = folder.table("back.json", {(4, 64): {"a": 8.0}}, blobs={"a": OLD})
+    between = folder.table("between.json", {(1, 64): {"a": 9.0}}, blobs={"a": NEW})
+    out, document = merge(program, folder, checks, old, between, back, *words)
+    checks.equal(document["groups"][0]["blobs"]["a"], NEW, "merge --keep-stale: a change that was taken back")
+    checks.contains(out, "1 times of kernels that were rebuilt since were kept", "merge --keep-stale: taken back")
     # Without the option, the older times go; without --conflict newest, it means nothing.
     out, document = merge(program, folder, checks, old, one, "--conflict", "newest")
     checks.equal(rows(document), {(1, 64): {"a": 9}, (4, 64): {"b": 2}, (9, 64): {"b": 3}}, "merge: older times")
@@ -54,6 +60,31 @@ def test_keep_stale(program, folder, checks):
     )
     status, out, _ = run(program, "--json", "merge", old, one, *words, "-o", folder.name("merged.json"))
     checks.equal(json.loads(out)["kept_stale_times"], 2, "merge --keep-stale --json")
+
+
+def test_windows(program, folder, checks):
+    """A window that is merged each time something was added to it: the same as one merge in the end."""
+    for name in ("whole/rotary", "window/rotary"):
+        os.makedirs(folder.name(name))
+    before = {"date": "2026-11-20", "tool": "another"}
+    run_of_today = {"date": "2026-11-21", "tool": "switchyard 0.1.0"}
+    rows_of_old = {(at, 64): {"a": 50.0 + at, "b": 60.0} for at in range(1, 7)}
+    new = {(at, 64): {"a": 10.0 + at, "b": 9.0} for at in range(1, 8)}
+    target = "whole/rotary/h200.json"
+    folder.table(target, rows_of_old, measured=before)
+    words = (folder.name("whole"), folder.name("window"), "--conflict", "newest", "--keep-stale", "-o", folder.name("whole"))
+    for count in (2, 5, 5, 7, 7):
+        folder.table("window/rotary/h200.json", dict(list(new.items())[:count]), measured=run_of_today)
+        status, out, problem = run(program, "merge", *words)
+        checks.equal((status, problem), (0, ""), f"a window of {count} rows")
+        document = folder.read_json(target)
+        checks.equal(rows(document), {**rows_of_old, **dict(list(new.items())[:count])}, f"a window of {count} rows")
+        measured = document["measured"]
+        found = (measured["date"], measured.get("rows", 7), measured["before"][0]["date"])
+        checks.equal(found, ("2026-11-21", count, "2026-11-20"), f"a window of {count} rows: runs")
+    again = folder.read(target)
+    run(program, "merge", *words)
+    checks.equal(folder.read(target), again, "merged once more")
 
 
 def test_folders(program, folder, checks):
@@ -88,6 +119,15 @@ def test_folders(program, folder, checks):
     checks.equal(sorted(os.listdir(folder.name("base/rotary"))), ["h200.json"], "merge of folders: files")
     checks.equal(folder.read("base/schema/match.json"), '{"rows": "log"}', "merge of folders: what is no table")
 
+    # A table of a minor version is one; one of a version that is not known is refused before anything is written.
+    os.makedirs(folder.name("minor/rotary"))
+    for version, wanted in (("1.7", 0), ("9", 2)):
+        folder.table("minor/rotary/h200.json", {(9, 64): {"a": 3.0}}, schema=f"switchyard.table/{version}")
+        status, out, problem = run(program, "merge", base, folder.name("minor"), "-o", folder.name("minor_out"))
+        checks.equal(status, wanted, f"merge of folders: version {version}: {out}{problem}")
+        checks.that(wanted == 0 or "is of a version this library does not read" in problem, problem)
+    checks.equal(len(rows(folder.read_json("minor_out/rotary/h200.json"))), 5, "merge of folders: a minor version")
+
     # Into a third folder, all of them.
     status, out, problem = run(program, "--json", "merge", base, part, "--conflict", "newest", "-o", folder.name("whole/new"))
     checks.equal(status, 0, f"merge into a new folder: {problem}")
@@ -99,10 +139,16 @@ def test_folders(program, folder, checks):
     for words, said in (
         ((base, one), "name tables or folders of tables, not both"),
         ((base, part, "--match", one), "--match: names one table; folders have many"),
+        ((base, folder.name("no_such")), "no_such: no such file or folder"),
+        ((folder.name("base/schema"),), "base/schema: no tables; a folder of tables has OPERATOR/DEVICE.json"),
     ):
         status, _, problem = run(program, "merge", *words, "-o", folder.name("out"))
-        checks.equal(status, 64, f"merge {words}")
+        checks.equal(status, 2 if "no " in said else 64, f"merge {words}")
         checks.contains(problem, said, f"merge {words}")
+    checks.that(not os.path.exists(folder.name("out")), "a refused merge leaves a folder")
+    status, _, problem = run(program, "merge", base, part, "--conflict", "newest", "-o", one)
+    checks.equal(status, 2, "merge of folders into a file")
+    checks.contains(problem, "base/rotary/h200.json", "merge of folders into a file")
 
 
 if __name__ == "__main__":

@@ -61,15 +61,15 @@ void gated_activation(const block&, const float* gate, const float* up, float* o
   }
 }
 
-/// Right, after as many milliseconds as a call of split tensors takes, or of a packed one.
-template <int Split, int Packed>
+/// After as many milliseconds as a call of split tensors takes, or of a packed one.
+template <int Split, int Packed, fault Fault = fault::none>
 void timed_activation(const block& at, const float* gate, const float* up, float* out, std::int64_t rows,
                       std::int64_t columns, std::int64_t gate_stride, std::int64_t up_stride,
                       std::int64_t out_stride) {
   const bool is_packed = up == nullptr;
   std::this_thread::sleep_for(std::chrono::milliseconds{is_packed ? Packed : Split});
-  gated_activation<fault::none>(at, gate, is_packed ? gate + columns : up, out, rows, columns, gate_stride,
-                                is_packed ? gate_stride : up_stride, out_stride);
+  gated_activation<Fault>(at, gate, is_packed ? gate + columns : up, out, rows, columns, gate_stride,
+                          is_packed ? gate_stride : up_stride, out_stride);
 }
 
 /// Queries alone, in the half style, with angles that are computed.
@@ -154,6 +154,8 @@ EXPORT_KERNEL(gated_activation_overflow, gated_activation<fault::overflow>);
 EXPORT_KERNEL(gated_activation_aligned, gated_activation<fault::aligned>);
 EXPORT_KERNEL(gated_activation_for_split, (timed_activation<2, 20>));
 EXPORT_KERNEL(gated_activation_for_both, (timed_activation<4, 6>));
+EXPORT_KERNEL(gated_activation_for_packed, (timed_activation<60, 2>));
+EXPORT_KERNEL(gated_activation_for_both_but_wrong, (timed_activation<3, 3, fault::overflow>));
 EXPORT_KERNEL(rotary_right, rotary<fault::none>);
 EXPORT_KERNEL(rotary_dense, rotary<fault::dense>);
 EXPORT_KERNEL(rotary_options, rotary<fault::options>);

@@ -15,12 +15,12 @@ def fastest(row):
     return min(row["times_us"], key=row["times_us"].get)
 
 
-def make_kinds_root(name, requires=()):
-    """Two kernels: one is fast at split tensors and slow at a packed one, the other is neither."""
+def make_kinds_root(name, requires=(), ids=("for_split", "for_both")):
+    """Kernels: one is fast at split tensors and slow at a packed one, the other is neither."""
     types, parameters, _, _ = cases.FAULTY["gated_activation"]
     types = {key: value for key, value in types.items() if key != "packed"}
     root = os.path.join(FOLDER, name)
-    kernels = {kernel: kernel for kernel in ("for_split", "for_both")}
+    kernels = {kernel: kernel for kernel in ids}
     return cases.make_root(root, FAULTY_KERNELS, kernels, "gated_activation", types, parameters, requires)
 
 
@@ -117,6 +117,24 @@ def test_kinds_that_fail():
         row = rows(read_table(table))[3, 40]
         check(row["times_us"].keys() == whole[3, 40]["times_us"].keys() == {"for_both", "for_split"}, row)
         check(row["times_us"]["for_split"] > 6000, f"the mean of 2 and 20 ms: {row}")
+
+
+def test_kinds_are_judged():
+    # What wins in the mean alone is judged again, too, and at each kind.
+    root = make_kinds_root("judged", ids=("for_split", "for_packed", "for_both_but_wrong"))
+    table = os.path.join(root, "t.json")
+    done = run(root, "--problems", write_kinds(root, 1, 1), "-o", table, *LOOSE, "--most", "1")
+    check(rows(read_table(table))[3, 40]["times_us"].keys() == {"for_split"}, rows(read_table(table))[3, 40])
+    said = r"1 variants are known to be bad.*\n  for_both_but_wrong: right before it was timed, wrong results afterwards"
+    check(re.search(said, done.stdout), done.stdout)
+    # What is hopeless at one kind may be the best at another one.
+    root = make_kinds_root("hopeless", ids=("for_split", "for_packed", "for_both"))
+    table = os.path.join(root, "t.json")
+    run(root, "--problems", write_kinds(root, 1, 1), "-o", table, *LOOSE)
+    check(fastest(rows(read_table(table))[7, 40]) == "for_packed", rows(read_table(table))[7, 40])
+    split, packed = (noted(table, "for_packed", f"packed={kind} ") for kind in ("false", "true"))
+    time = rows(read_table(table))[3, 40]["times_us"]["for_packed"]
+    check(3 * packed < split and abs(time / (split * packed) ** 0.5 - 1) < 0.001, f"{split}, {packed}: {time}")
 
 
 def test_options_of_the_workload():

@@ -89,13 +89,18 @@ class Project:
         content |= {"envelope": 2, "measured": {"date": "2026-11-20", "tool": "switchyard 0.1.0"}, **more}
         return write(self.path("tables", operator, "nvidia-h200.json"), content)
 
-    def run(self, *words, status=0):
+    @property
+    def variables(self):
+        return {"LD_LIBRARY_PATH": self.path("lib"), "FAKE_CUDA_LIBRARY": FAKE_CUDA}
+
+    def environment(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SWITCHYARD_")}
-        environment |= {"LD_LIBRARY_PATH": self.path("lib"), "FAKE_CUDA_LIBRARY": FAKE_CUDA}
-        environment |= {"SWITCHYARD_TOOL": TOOL, "SWITCHYARD_ROOT": self.path("root")}
+        return environment | self.variables | {"SWITCHYARD_TOOL": TOOL, "SWITCHYARD_ROOT": self.path("root")}
+
+    def run(self, *words, status=0):
         words = [word + "/" if i == 0 else word for i, word in enumerate(words)]
         command = [self.path(".ci/tables"), *words, *([] if len(words) == 0 else LOOSE)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=self.environment(), check=False)
         check(done.returncode == status, f"{words}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
@@ -205,9 +210,10 @@ def test_going_on():
     listed = "softmax dtype=f32 : rows columns\n  1..600+1 64\n  999 64\nsoftmax_backward dtype=f32 rows=8 columns=64 calls=1000000\n"
     write(project.path("tables/problems/some.txt"), listed)
     done = project.run(project.path("window"), "--devices", "0", "--budget", "4s")
-    runs = re.findall(r"^kernels that changed: .*/(\w+)/nvidia-h200.json: (\d+) of (\d+)", done.stdout, re.MULTILINE)
+    said = r"^kernels that changed: .*/(\w+)/nvidia-h200.json: (\d+) of (\d+) problems measured in ([\d.]+) s"
+    runs = re.findall(said, done.stdout, re.MULTILINE)
     check([run[0] for run in runs] == ["softmax", "softmax_backward", "softmax"], done.stdout)
-    check(runs[1][1:] == ("1", "1") and int(runs[0][1]) < int(runs[-1][1]), f"the shares of {runs}")
+    check(runs[1][1:3] == ("1", "1") and 2 * float(runs[0][3]) < float(runs[-1][3]), f"the shares of {runs}")
     check("resumes): calls between rows: softmax\n" in done.stdout and "rows=999" not in done.stderr, done.stdout)
     check("differ" not in done.stdout, "a new table has another rule than the one that it replaces")
 

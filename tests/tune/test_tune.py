@@ -271,9 +271,10 @@ def test_recording():
     odd = {**line, "problem": {**line["problem"], "alignment": "8"}}
     often = {**line, "problem": {**line["problem"], "rows": 64}, "count": 1000}
     with open(recording, "w", encoding="utf-8") as file:
-        for entry in [line, odd, often, line, {"operator": "soft", "problem": {}, "count": 1}]:
+        for entry in [line, odd, often, line, {"operator": "so\033ft", "problem": {}, "count": -9}]:
             file.write(json.dumps(entry) + "\n")
         file.write("torn {\n")
+        file.write(json.dumps({**line, "count": 1e300}) + "\n")
         file.write(json.dumps({**line, "problem": {**line["problem"], "rows": -4}}) + "\n")
     table = os.path.join(root, "t.json")
     done = run(root, "--problems", recording, "-o", table, *LOOSE, status=1)
@@ -283,8 +284,8 @@ def test_recording():
     order = re.findall(r"rows=(\d+)", "\n".join(done.stderr.splitlines()))
     check(order and order[0] == "64", f"what is called most does not come first: {order}")
     check("calls have alignment=16 where 8 is asked for" in done.stdout, done.stdout)
-    check("2 lines were skipped; line 6: is not a JSON object" in done.stderr, done.stderr)
-    check("operator 'soft' of the recording cannot be measured" in done.stderr, done.stderr)
+    check("3 lines were skipped; line 6: is not a JSON object" in done.stderr, done.stderr)
+    check("operator 'so\\u001bft' of the recording cannot be measured" in done.stderr, done.stderr)
 
 
 def test_axes_that_files_add():
@@ -352,12 +353,19 @@ def test_lists():
         ("  1 2\n", "line 1: an indented line gives the values of axes that a line before names after a colon"),
         ("softmax dtype=f32 :\n  1\n", "line 1: no axes after the colon"),
         ("softmax dtype=f32 row=1\n", "line 1: operator 'softmax' has no axis 'row'"),
-        ("softmax dtype=f32 rows=1 calls=0\n", "line 1: expected calls=NUMBER above 0, got 'calls=0'"),
+        ("softmax dtype=f32 rows=1 calls=0\n", "line 1: expected calls=NUMBER above 0, at most 1e20, got 'calls=0'"),
+        ("softmax dtype=f32 rows=1 calls=inf\n", "line 1: expected calls=NUMBER above 0, at most 1e20, got 'calls=inf'"),
+        ("softmax dtype=f32 rows=1 calls=nan\n", "got 'calls=nan'"),
         ("softmax dtype=f32 rows=1 columns=8 with sparkle=1.5\n", "'1.5' is not an integer"),
     ]:
         write(text)
         done = run(root, "softmax", "--problems", path, "-o", os.path.join(root, "no.json"), *LOOSE, status=64)
         check(expected in done.stderr, f"{text!r}: expected '{expected}', got: {done.stderr}")
+        # The same where the list alone says which operators there are.
+        done = run(root, "--problems", path, "-o", os.path.join(root, "no.json"), *LOOSE, status=64)
+        check(
+            f"{path}: line" in done.stderr and expected in done.stderr, f"{text!r}: expected '{expected}', got: {done.stderr}"
+        )
     # A workload is asked for what it knows alone.
     write("softmax dtype=f32 rows=1 columns=8 with sparkle=1\n")
     done = run(root, "softmax", "--problems", path, "-o", os.path.join(root, "no.json"), *LOOSE, status=2)
@@ -474,6 +482,8 @@ def test_messages():
         (["softmax", "rows=1", "rows=2", "-o", table], "axis 'rows' is given twice"),
         (["softmax", "rows=1..999999+1", "-o", table], "more than 20000 problems"),
         (["softmax", "rows=1", "-o", table, "--budget", "soon"], "--budget: expected a time such as 90s, 10m or 2h"),
+        (["softmax", "rows=1", "-o", table, "--budget", "inf"], "or 2h, got 'inf'"),
+        (["softmax", "rows=1", "-o", table, "--budget", "1e300h"], "or 2h, got '1e300h'"),
         (["softmax", "rows=1", "-o", table, "--confidence", "2"], "--confidence: expected a share such as 1%"),
         (["softmax", "rows=1", "-o", table, "--shard", "4/4"], "--shard: expected K/N with K below N"),
         (["softmax", "rows=1", "-o", table, "--devices", "99"], "there is no device 99; this machine has"),

@@ -63,11 +63,10 @@ struct bench_arguments {
 
 /// Throws if the table is of another device than the process uses.
 void require_same_device(const table_file& table, const sy::device_properties& device) {
-  const std::string& name = table.content.device.name;
-  if (name.empty() || name == device.name) return;
-  throw sy::file_error{sy::error_code::invalid_entry, table.content.path + ": /device: was measured on " +
-                                                          name + ", and this is " + device.name +
-                                                          "; their times are not comparable"};
+  const std::string other = other_device_text(table.content.device, device);
+  if (other.empty()) return;
+  throw sy::file_error{sy::error_code::invalid_entry,
+                       table.content.path + ": /device: " + other + "; their times are not comparable"};
 }
 
 [[nodiscard]] std::vector<bench_result> measure_all(bench_run& run, const std::vector<bench_shape>& shapes,

@@ -135,14 +135,16 @@ void gathered_group::add_blob(const sy::row_group& from, std::size_t id, const s
 std::string gathered_group::blob_of(const std::string& id, merge_counts& counted) const {
   const auto known = builds_.find(id);
   if (known == builds_.end()) return {};
-  std::size_t oldest = known->second.size() - 1;
+  const std::vector<std::string>& builds = known->second;
+  std::size_t oldest = builds.size() - 1;
   for (const auto& [at, row] : rows_) {
     const auto build = row.builds.find(id);
-    if (!row.times.contains(id) || build == row.builds.end()) continue;
-    if (build->second + 1 < known->second.size()) ++counted.kept_stale;
+    if (!row.times.contains(id) || build == row.builds.end() || builds[build->second] == builds.back())
+      continue;  // a change that was taken back is none
+    ++counted.kept_stale;
     oldest = std::min(oldest, build->second);
   }
-  return known->second[oldest];
+  return builds[oldest];
 }
 
 }  // namespace tool

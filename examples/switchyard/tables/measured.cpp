@@ -106,8 +106,10 @@ class phrase_list {
 /// checked is not recorded, so only the larger number of checks is certain.
 void join_overlapping(sy::measurement& into, sy::measurement part, std::size_t fresh) {
   const sy::measured_checks before = into.checks;
-  part.rows = std::min(part.rows, static_cast<std::int64_t>(fresh));
+  const std::int64_t rows = part.rows;
+  part.rows = std::min(rows, static_cast<std::int64_t>(fresh));
   join(into, part);
+  into.rows = std::max(into.rows, rows);  // it may have measured again what others had
   into.checks.whole = std::max(before.whole, part.checks.whole);
   into.checks.rows = std::max(before.rows, part.checks.rows);
   into.checks.smaller = std::max(before.smaller, part.checks.smaller);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -19,10 +18,7 @@
 
 #include <switchyard/base/text.hpp>
 #include <switchyard/error.hpp>
-#include <switchyard/files/json.hpp>
-#include <switchyard/files/json_document.hpp>
 #include <switchyard/files/write_table.hpp>
-#include <switchyard/io/file.hpp>
 #include <switchyard/io/write_file.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -296,31 +292,6 @@ struct merge_outcome {
   return out;
 }
 
-/// The tables of folders, OPERATOR/DEVICE.json, by that name, in the order of the folders. Shards count as
-/// the table that they are of.
-[[nodiscard]] std::map<std::string, std::vector<std::string>> tables_of(
-    const std::vector<std::string>& folders) {
-  std::map<std::string, std::vector<std::string>> out;
-  for (const std::string& folder : folders) {
-    std::set<std::string> found;
-    for (const fs::directory_entry& part : fs::directory_iterator{folder}) {
-      if (!part.is_directory()) continue;
-      for (const fs::directory_entry& file : fs::directory_iterator{part})
-        if (file.path().extension() == ".json") found.insert(file.path().string());
-    }
-    for (const std::string& path : found) {
-      const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
-      const auto schema = document.is_object() ? document.find("schema") : document.end();
-      if (schema == document.end() || *schema != "switchyard.table/1") continue;
-      const fs::path whole{path};
-      std::string name = whole.stem().string();
-      name.resize(std::min(name.size(), name.find(".shard-")));
-      out[(whole.parent_path().filename() / (name + ".json")).string()].push_back(path);
-    }
-  }
-  return out;
-}
-
 void run(const merge_arguments& arguments, const session& session) {
   if (arguments.keep_stale && arguments.conflict != "newest")
     throw usage_error{"--keep-stale: older times are kept beside newer rows: pass --conflict newest as well"};
@@ -338,11 +309,22 @@ void run(const merge_arguments& arguments, const session& session) {
     }
     return;
   }
-  if (static_cast<std::size_t>(folders) != arguments.paths.size())
+  if (static_cast<std::size_t>(folders) != arguments.paths.size()) {
+    for (const std::string& path : arguments.paths) {
+      std::error_code ignored;
+      if (!fs::exists(path, ignored))
+        refuse(sy::error_code::unreadable_file, path + ": no such file or folder");
+    }
     throw usage_error{"name tables or folders of tables, not both"};
+  }
   if (!arguments.match.empty()) throw usage_error{"--match: names one table; folders have many"};
   auto document = ordered_json::array();
-  for (const auto& [name, paths] : tables_of(arguments.paths)) {
+  const auto tables = tables_of(arguments.paths);
+  if (tables.empty()) {
+    refuse(sy::error_code::unreadable_file,
+           sy::text::join(arguments.paths) + ": no tables; a folder of tables has OPERATOR/DEVICE.json");
+  }
+  for (const auto& [name, paths] : tables) {
     merge_arguments one = arguments;
     one.paths = paths;
     one.output = (fs::path{arguments.output} / name).string();
@@ -382,8 +364,8 @@ void add_merge(CLI::App& app, session& session) {
       ->capture_default_str();
   command->add_option(
       "--match", arguments->match,
-      "The table whose 'match', 'neighbours' and 'envelope' the result has; it need not be one "
-      "of those merged. Default: the first one named");
+      "The table whose 'match', 'neighbours' and 'envelope' the result gets; it need not be one "
+      "of those merged. Default: the first table named");
   command->add_flag(
       "--keep-stale", arguments->keep_stale,
       "With --conflict newest: keep times of kernels that were rebuilt where no newer table has the "

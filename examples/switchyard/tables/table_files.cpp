@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "tables/table_files.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,8 +20,30 @@
 #include <switchyard/problem/problem.hpp>
 
 namespace sy = switchyard;
+namespace fs = std::filesystem;
 
 namespace tool {
+
+namespace {
+
+/// " avx2 fma": of a CPU, whose name does not tell them.
+[[nodiscard]] std::string instruction_sets(const sy::device_properties& device) {
+  std::string out;
+  for (const std::string_view name :
+       {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"}) {
+    if (device.attribute(name) > 0) out.append(" ").append(name);
+  }
+  return out;
+}
+
+/// Tables that were written by hand may lack them.
+[[nodiscard]] bool may_have_the_same_sets(const sy::device_properties& a, const sy::device_properties& b) {
+  const std::string first = instruction_sets(a);
+  const std::string second = instruction_sets(b);
+  return first.empty() || second.empty() || first == second;
+}
+
+}  // namespace
 
 table_file read_table_file(const std::string& path) {
   const std::string text = sy::read_file(path, sy::max_json_bytes);
@@ -136,16 +162,61 @@ double time_of(const sy::row_group& group, std::size_t row, const std::string& i
   return 0;
 }
 
+std::map<std::string, std::vector<std::string>> tables_of(const std::vector<std::string>& folders) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const std::string& folder : folders) {
+    std::set<std::string> found;
+    for (const fs::directory_entry& part : fs::directory_iterator{folder}) {
+      if (!part.is_directory()) continue;
+      for (const fs::directory_entry& file : fs::directory_iterator{part})
+        if (file.path().extension() == ".json") found.insert(file.path().string());
+    }
+    for (const std::string& path : found) {
+      const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
+      const auto schema = document.is_object() ? document.find("schema") : document.end();
+      // A version that cannot be read is refused, not left out.
+      if (schema == document.end() || !schema->is_string() ||
+          !schema->get_ref<const std::string&>().starts_with("switchyard.table/"))
+        continue;
+      const fs::path whole{path};
+      std::string name = whole.stem().string();
+      name.resize(std::min(name.size(), name.find(".shard-")));
+      out[(whole.parent_path().filename() / (name + ".json")).string()].push_back(path);
+    }
+  }
+  return out;
+}
+
+std::string full_name_of(const sy::device_properties& device) {
+  if (device.name.empty()) {
+    return "any " + device.backend + (device.backend.empty() ? "" : " ") + device.arch +
+           (device.arch.empty() ? "" : " ") + "device";
+  }
+  const std::string sets = instruction_sets(device);
+  return device.name + " (" + device.backend + " " + device.arch + ", " +
+         std::to_string(device.attribute("multiprocessors")) + " multiprocessors" +
+         (sets.empty() ? "" : "," + sets) + ")";
+}
+
+std::string other_device_text(const sy::device_properties& stated, const sy::device_properties& device) {
+  if (stated.name.empty()) return {};
+  if (stated.name != device.name) return "was measured on " + stated.name + ", and this is " + device.name;
+  const std::int64_t multiprocessors = stated.attribute("multiprocessors");
+  if ((stated.arch.empty() || stated.arch == device.arch) && may_have_the_same_sets(stated, device) &&
+      (multiprocessors == 0 || multiprocessors == device.attribute("multiprocessors")))
+    return {};
+  return "was measured on " + full_name_of(stated) + ", and this is " + full_name_of(device);
+}
+
 std::string device_difference(const table_file& a, const table_file& b) {
-  const auto describe = [](const sy::device_properties& device) {
-    if (device.name.empty()) return std::string{"any device"};
-    return device.name + " (" + device.backend + " " + device.arch + ", " +
-           std::to_string(device.attribute("multiprocessors")) + " multiprocessors)";
-  };
-  const std::string first = describe(a.content.device);
-  const std::string second = describe(b.content.device);
-  if (first == second) return {};
-  return a.content.path + " is of " + first + ", " + b.content.path + " of " + second;
+  const sy::device_properties& first = a.content.device;
+  const sy::device_properties& second = b.content.device;
+  if (first.name == second.name && first.backend == second.backend && first.arch == second.arch &&
+      first.attribute("multiprocessors") == second.attribute("multiprocessors") &&
+      may_have_the_same_sets(first, second))
+    return {};
+  return a.content.path + " is of " + full_name_of(first) + ", " + b.content.path + " of " +
+         full_name_of(second);
 }
 
 }  // namespace tool

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +62,20 @@ void learn_operators(const std::vector<std::string>& paths);
 
 /// A row's time of a variant, or 0.
 [[nodiscard]] double time_of(const switchyard::row_group& group, std::size_t row, const std::string& id);
+
+/// The tables of folders, OPERATOR/DEVICE.json, by that name, in the order of the folders. Shards count as
+/// the table that they are of. Throws file_error.
+[[nodiscard]] std::map<std::string, std::vector<std::string>> tables_of(
+    const std::vector<std::string>& folders);
+
+/// "NVIDIA H200 (cuda sm_90, 132 multiprocessors)", "any cuda sm_90 device"; of a CPU also its instruction
+/// sets, which its name does not tell.
+[[nodiscard]] std::string full_name_of(const switchyard::device_properties& device);
+
+/// "was measured on A, and this is B" if a table that states the device A was not measured on B; what it does
+/// not state may be anything. Parts of a GPU may have the name of the whole.
+[[nodiscard]] std::string other_device_text(const switchyard::device_properties& stated,
+                                            const switchyard::device_properties& device);
 
 /// Why two tables are not of the same device; empty when they are.
 [[nodiscard]] std::string device_difference(const table_file& a, const table_file& b);

@@ -30,9 +30,9 @@ struct batch {
     const session& session, const tune_settings& settings,
     const std::vector<std::pair<const known_operator*, double>>& operators, tuned_devices& devices);
 
-/// Prints what would be measured, in this order, and what of it the new tables have.
+/// Prints what this shard would measure, in this order, and what of it the new tables have.
 void print_plan(const session& session, const tune_settings& settings, const std::vector<batch>& batches,
-                tuned_devices& devices);
+                tuned_devices& devices, const switchyard::tune::shard& part);
 
 /// Measures, and prints the outcome of each batch. Batches of one worth share the time that is left: half of
 /// it in equal parts, half by calls; what one does not need goes to the others, and what all do not need to

@@ -127,7 +127,7 @@ void journal::take(const json& line) {
   } else if (line.contains("drop")) {
     times_.erase(problem_of("drop"));
   } else if (line.contains("done")) {
-    done_[problem_of("done")] = true;
+    done_[problem_of("done")] = line.value("blobs", blobs_by_variant{});
   } else if (line.contains("us")) {
     journal_time timed;
     timed.time.microseconds = line.at("us").get<double>();
@@ -220,12 +220,18 @@ bool journal::done(const std::string& problem) const {
   return done_.contains(problem);
 }
 
-void journal::add_done(const std::string& problem, const json& also) {
-  json line{{"done", problem}};
+blobs_by_variant journal::done_with(const std::string& problem) const {
+  const std::scoped_lock lock{mutex_};
+  const auto found = done_.find(problem);
+  return found == done_.end() ? blobs_by_variant{} : found->second;
+}
+
+void journal::add_done(const std::string& problem, const blobs_by_variant& blobs, const json& also) {
+  json line{{"done", problem}, {"blobs", blobs}};
   line.update(also);
   const std::scoped_lock lock{mutex_};
   append(line);
-  done_[problem] = true;
+  done_[problem] = blobs;
 }
 
 void journal::finish() {

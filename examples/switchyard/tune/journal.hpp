@@ -24,6 +24,8 @@ struct journal_time {
   bool final = false;  ///< of the last round of halving, with the wanted precision
 };
 
+using blobs_by_variant = std::map<std::string, std::string>;
+
 /// A variant that must not be used: it crashed, hung, or was wrong.
 struct bad_variant {
   std::string variant;
@@ -57,9 +59,11 @@ class journal {
   void add_bad(const bad_variant& bad);
   void forget_bad();
 
-  /// Whether this run has written the problem's row, or given the problem up.
+  /// Whether this run has written the problem's row.
   [[nodiscard]] bool done(const std::string& problem) const;
-  void add_done(const std::string& problem, const nlohmann::json& also);
+  /// The blobs of that row's variants.
+  [[nodiscard]] blobs_by_variant done_with(const std::string& problem) const;
+  void add_done(const std::string& problem, const blobs_by_variant& blobs, const nlohmann::json& also);
 
   /// The run is complete: its times are in the table, and the next run measures again.
   void finish();
@@ -82,7 +86,7 @@ class journal {
   mutable std::mutex mutex_;
   std::map<std::string, std::map<std::string, journal_time>> times_;  // by problem, then variant and blob
   std::map<std::string, bad_variant> bad_;                            // by variant, blob and type
-  std::map<std::string, bool> done_;
+  std::map<std::string, blobs_by_variant> done_;
   std::size_t resumed_ = 0;  ///< times that an unfinished run left
 };
 

@@ -138,7 +138,6 @@ void measuring_worker::require_asked() const {
   }
 }
 
-/// Whether a variant's results need not be compared at this problem.
 bool measuring_worker::trusts(const serving& variant) const {
   return settings_.checks == "never" || (settings_.checks == "first" && trusted_.contains(key_of(variant)));
 }
@@ -146,6 +145,16 @@ bool measuring_worker::trusts(const serving& variant) const {
 /// Distinguishes a variant from those of the same id for other types.
 std::string measuring_worker::key_of(const serving& variant) const {
   return variant.id + " " + variant.blob + type_key(problem_->type);
+}
+
+/// The same for calls of one kind: what is slow for one block mask may be the best for another.
+std::string measuring_worker::kind_key_of(const serving& variant) const {
+  std::string out = key_of(variant);
+  for (std::size_t axis = 0; axis < full_.size(); ++axis) {
+    if (op_.axes[axis].kind == sy::axis_kind::type) out += " " + std::to_string(full_[axis]);
+  }
+  for (const auto& [name, value] : problem_->options) out += " " + name + "=" + std::to_string(value);
+  return out;
 }
 
 /// Before a variant is timed for a problem, once.

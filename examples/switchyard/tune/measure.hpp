@@ -124,6 +124,9 @@ class measuring_worker {
   /// worker_lost if the variant is to blame or when interrupted, not_measured, and out_of_time.
   void confirm(const serving& variant);
 
+  /// Whether a variant's results need not be compared at this problem, or another one of its type.
+  [[nodiscard]] bool trusts(const serving& variant) const;
+
   /// Like confirm(), for a variant that is not timed. Returns the largest error of a value, as a share of
   /// what is allowed there.
   [[nodiscard]] double judge(const serving& variant);
@@ -156,8 +159,8 @@ class measuring_worker {
                                const std::function<void(double)>& take);
   void quick_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks);
   void timed_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks);
-  [[nodiscard]] bool trusts(const serving& variant) const;
   [[nodiscard]] std::string key_of(const serving& variant) const;
+  [[nodiscard]] std::string kind_key_of(const serving& variant) const;
   void check(const serving& variant);
   void check_again(const serving& variant);
   [[nodiscard]] std::string find_mistake(const serving& variant, std::size_t runs);
@@ -177,7 +180,7 @@ class measuring_worker {
   switchyard::tune::checked_extent checks_;
   double largest_error_ = 0;  ///< in the last comparison
   bool ready_ = false;
-  std::map<std::string, double> last_share_;  ///< a variant's time over the best, where it ran last
+  std::map<std::string, double> last_share_;  ///< a variant's time over the best, by kind of calls
   std::set<std::string> trusted_;             ///< variants that were judged for problems of their type
   std::set<std::string> checked_;
   std::set<std::string> judged_;

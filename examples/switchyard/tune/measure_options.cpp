@@ -42,7 +42,8 @@ double require_duration(const std::string& option, const std::string& text) {
                         : unit == "m" || unit == "min" ? 60
                         : unit == "h"                  ? 3600
                                                        : 0;
-  if (problem != std::errc{} || factor == 0 || !(value > 0)) {
+  constexpr double most = 1e8;  // seconds: three years
+  if (problem != std::errc{} || factor == 0 || !(value > 0 && value * factor <= most)) {
     throw usage_error{option + ": expected a time such as 90s, 10m or 2h, got '" + text + "'"};
   }
   return value * factor;

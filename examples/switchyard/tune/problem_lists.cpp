@@ -131,10 +131,15 @@ bool is_list(std::string_view text) {
   return first != std::string_view::npos && text[first] != '{';
 }
 
+bool is_number_of_calls(double value) {
+  return value > 0 && value <= 1e20;
+}
+
 double number_of_calls(const std::string& word) {
   char* stop = nullptr;
   const double out = std::strtod(word.c_str() + calls_word.size(), &stop);
-  if (*stop != '\0' || !(out > 0)) throw usage_error{"expected calls=NUMBER above 0, got '" + word + "'"};
+  if (*stop != '\0' || !is_number_of_calls(out))
+    throw usage_error{"expected calls=NUMBER above 0, at most 1e20, got '" + word + "'"};
   return out;
 }
 

@@ -33,6 +33,9 @@ void for_each_line(std::string_view text, const std::function<void(std::size_t, 
 /// Whether a file is a list; the lines of a recording are JSON objects.
 [[nodiscard]] bool is_list(std::string_view text);
 
+/// Whether problems may be called so often. Sums over a recording stay finite.
+[[nodiscard]] bool is_number_of_calls(double value);
+
 /// The number of a word such as "calls=100". Throws usage_error.
 [[nodiscard]] double number_of_calls(const std::string& word);
 

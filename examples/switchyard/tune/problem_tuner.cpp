@@ -51,6 +51,7 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
       full_text_ = sy::format_problem(run_.op, worker_.full());
       for (const auto& [name, value] : kind.options) full_text_ += " " + name + "=" + std::to_string(value);
       timed.push_back(time_kind());
+      timed.back().problem = &kind;
       weights.push_back(kind.weight);
     } catch (const left_out& of_this) {
       if (is_one) throw;
@@ -80,10 +81,22 @@ problem_tuner::result problem_tuner::measure(const tuning_problem& problem, std:
     steady = steady && kind.steady;
     offered = std::max(offered, kind.offered);
   }
-  const std::vector<sy::tune::row_entry> entries = entries_of(timed, weights);
+  std::vector<sy::tune::row_entry> entries;
+  do {
+    entries = entries_of(timed, weights);
+    entries.resize(std::min(entries.size(), run_.settings.most));
+  } while (!is_one && !confirm_at_all(timed, entries));
+  text_ = problem.text(run_.op);
   if (entries.empty()) throw left_out{"each of its variants is bad at one of its kinds"};
   run_.put(problem, full, serves, entries, uncertainty);
-  run_.notes.add_done(run_.key(problem), {{"drift", drift}, {"checked", is_one ? checked[0] : checked}});
+  blobs_by_variant blobs;
+  for (const sy::tune::row_entry& entry : entries) {
+    const auto of = std::find_if(serves.begin(), serves.end(),
+                                 [&entry](const serving& variant) { return variant.id == entry.variant; });
+    if (of != serves.end()) blobs[of->id] = of->blob;
+  }
+  run_.notes.add_done(run_.key(problem), blobs,
+                      {{"drift", drift}, {"checked", is_one ? checked[0] : checked}});
   line = text_ + ": " + entries[0].variant + " " + sy::text::number(entries[0].microseconds) + " us";
   if (entries.size() > 1) {
     line += ", then " + entries[1].variant + " +" +
@@ -171,6 +184,31 @@ std::vector<sy::tune::row_entry> problem_tuner::entries_of(const std::vector<tim
   std::stable_sort(out.begin(), out.end(),
                    [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
   return out;
+}
+
+bool problem_tuner::confirm_at_all(std::vector<timed_kind>& kinds,
+                                   const std::vector<sy::tune::row_entry>& entries) {
+  bool all = true;
+  for (timed_kind& kind : kinds) {
+    std::vector<raced_variant> open;
+    for (const raced_variant& raced : kind.slower_times) {
+      const bool is_in_row = std::any_of(entries.begin(), entries.end(), [&raced](const auto& entry) {
+        return entry.variant == raced.variant.id;
+      });
+      if (is_in_row && !worker_.trusts(raced.variant)) open.push_back(raced);
+    }
+    if (open.empty()) continue;
+    text_ = kind.problem->text(run_.op);
+    worker_.begin(*kind.problem);
+    for (const raced_variant& raced : open) {
+      std::erase_if(kind.slower_times,
+                    [&raced](const raced_variant& other) { return other.variant.id == raced.variant.id; });
+      const bool is_right = !confirmed({raced}).empty();
+      if (is_right) kind.times.push_back(raced);
+      all = all && is_right;
+    }
+  }
+  return all;
 }
 
 race_outcome problem_tuner::resumed(const std::vector<serving>& variants) const {

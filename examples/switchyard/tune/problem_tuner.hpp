@@ -31,6 +31,7 @@ class problem_tuner {
  private:
   /// What was measured of one kind of calls.
   struct timed_kind {
+    const tuning_problem* problem = nullptr;
     std::vector<std::int64_t> full;  ///< all axes
     std::vector<serving> serves;
     std::size_t offered = 0;                  ///< variants that are not known to be bad
@@ -48,6 +49,11 @@ class problem_tuner {
   /// The row's times: of several kinds, the means.
   [[nodiscard]] std::vector<switchyard::tune::row_entry> entries_of(const std::vector<timed_kind>& kinds,
                                                                     const std::vector<double>& weights) const;
+
+  /// Checks the variants of a row again at those kinds where they were too slow to be. Whether all are right;
+  /// the others are no longer among the kinds' times.
+  [[nodiscard]] bool confirm_at_all(std::vector<timed_kind>& kinds,
+                                    const std::vector<switchyard::tune::row_entry>& entries);
 
   /// The times of the problem that an interrupted run noted, if they are complete.
   [[nodiscard]] race_outcome resumed(const std::vector<serving>& variants) const;

@@ -193,7 +193,7 @@ void problem_list::add_lines(std::string_view recording, const std::string& path
     tuning_problem entry;
     if (const auto count = line.find("count"); count != line.end() && count->is_number())
       entry.weight = count->get<double>();
-    if (!(entry.weight > 0)) return complain("'count' must be positive");
+    if (!is_number_of_calls(entry.weight)) return complain("'count' must be above 0, and at most 1e20");
     try {
       for (const auto& [axis_name, value] : problem->items()) {
         const std::uint32_t axis = require_axis(op_, axis_name);
@@ -304,8 +304,12 @@ std::map<std::string, double> recorded_operators(const std::vector<std::string>&
   for (const std::string& path : paths) {
     const std::string text = sy::read_file(path, longest_recording);
     if (is_list(text)) {
-      for_each_entry(text, path, [&out](std::size_t, const std::vector<std::string>& words) {
-        out[words.front()] += number_of_calls(words.back());
+      for_each_entry(text, path, [&](std::size_t number, const std::vector<std::string>& words) {
+        try {
+          out[words.front()] += number_of_calls(words.back());
+        } catch (const usage_error& wrong) {
+          throw usage_error{path + ": line " + std::to_string(number) + ": " + wrong.what()};
+        }
       });
       continue;
     }
@@ -313,8 +317,8 @@ std::map<std::string, double> recorded_operators(const std::vector<std::string>&
       const json line = json::parse(unparsed, nullptr, false);
       if (!line.is_object() || !line.contains("operator") || !line["operator"].is_string()) return;
       const auto count = line.find("count");
-      out[line["operator"].get<std::string>()] +=
-          count != line.end() && count->is_number() ? count->get<double>() : 1;
+      const double calls = count != line.end() && count->is_number() ? count->get<double>() : 1;
+      out[line["operator"].get<std::string>()] += is_number_of_calls(calls) ? calls : 0;
     });
   }
   return out;

@@ -88,7 +88,7 @@ void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive,
   double best = 0;
   std::string best_text;
   for (contender& racer : all) {
-    const auto known = last_share_.find(key_of(racer.variant));
+    const auto known = last_share_.find(kind_key_of(racer.variant));
     if (!exhaustive && best > 300 && known != last_share_.end() && known->second > 4) {
       racer.out = true;  // hopeless at the previous problem, and its calls take long
       continue;
@@ -193,7 +193,7 @@ race_outcome measuring_worker::race(const std::vector<serving>& variants, bool e
   for (const serving& variant : variants) all.push_back({variant, 0, {}, false});
   // Variants that were fast at the previous problem go first, so that hopeless ones are found early.
   const auto share_of = [this](const contender& racer) {
-    const auto found = last_share_.find(key_of(racer.variant));
+    const auto found = last_share_.find(kind_key_of(racer.variant));
     return found == last_share_.end() ? 2.0 : found->second;
   };
   std::stable_sort(all.begin(), all.end(),
@@ -210,7 +210,7 @@ race_outcome measuring_worker::race(const std::vector<serving>& variants, bool e
                    [](const contender& a, const contender& b) { return a.median() < b.median(); });
   const contender& winner = all.front();
   for (const contender& racer : all) {
-    last_share_[key_of(racer.variant)] = racer.median() / winner.median();
+    last_share_[kind_key_of(racer.variant)] = racer.median() / winner.median();
     out.times.push_back({racer.variant, racer.time(), racer.samples.size() >= winner.samples.size()});
   }
   if (winner.samples.size() >= 2) {

@@ -14,6 +14,7 @@
 #include <switchyard/error.hpp>
 #include <switchyard/files/read_table.hpp>
 
+#include "tables/table_files.hpp"
 #include "tune/problem_tuner.hpp"
 #include "tune/problems.hpp"
 #include "tune/progress.hpp"
@@ -113,9 +114,9 @@ bool learn_properties(const session& session, const known_operator& known, tuned
       return false;
     }
     if (!first) first = worker.device();
-    if (worker.device().name != first->name || worker.device().arch != first->arch) {
-      throw usage_error{"--devices: " + devices.places.front().text() + " is " + first->name + " and " +
-                        place.text() + " is " + worker.device().name +
+    if (full_name_of(worker.device()) != full_name_of(*first)) {
+      throw usage_error{"--devices: " + devices.places.front().text() + " is " + full_name_of(*first) +
+                        " and " + place.text() + " is " + full_name_of(worker.device()) +
                         "; a table describes one device: tune the devices one by one, into separate tables"};
     }
   }
@@ -188,6 +189,7 @@ tune_outcome tune(const session& session, const tune_settings& settings, const k
     ++outcome.problems;
     if (run.is_done(list.problems()[i])) {
       ++outcome.before;
+      if (!settings.refresh.empty()) run.remember(list.problems()[i]);
     } else {
       run.problems.push_back(list.problems()[i]);
     }

@@ -24,6 +24,7 @@
 #include <switchyard/version.hpp>
 
 #include "tables/measured.hpp"
+#include "tables/table_files.hpp"
 
 namespace sy = switchyard;
 namespace fs = std::filesystem;
@@ -36,6 +37,21 @@ namespace {
 [[nodiscard]] std::string tool_name() {
   return "switchyard " + std::to_string(SWITCHYARD_VERSION_MAJOR) + "." +
          std::to_string(SWITCHYARD_VERSION_MINOR) + "." + std::to_string(SWITCHYARD_VERSION_PATCH);
+}
+
+/// The values of all axes that a problem asks for; empty if its workload decides a size.
+[[nodiscard]] std::vector<std::int64_t> asked_values(const sy::operator_description& op,
+                                                     const tuning_problem& problem) {
+  std::vector<std::int64_t> out(op.axes.size());
+  for (std::size_t i = 0; i < op.axes.size(); ++i) {
+    const auto found = problem.axes.find(static_cast<std::uint32_t>(i));
+    if (found != problem.axes.end()) {
+      out[i] = found->second;
+    } else if (op.axes[i].kind == sy::axis_kind::size) {
+      return {};
+    }
+  }
+  return out;
 }
 
 /// Adds the clock readings of one timing.
@@ -70,7 +86,7 @@ shared_run::shared_run(const tune_settings& wanted, const sy::operator_descripti
       op{of},
       device{measured_on},
       path{std::move(table_file)},
-      notes{path + ".tuning.jsonl", op, device.name, settings_text(settings)},
+      notes{path + ".tuning.jsonl", op, full_name_of(device), settings_text(settings)},
       interrupted{stop} {
   if (settings.retry_bad) notes.forget_bad();
 }
@@ -105,10 +121,8 @@ void shared_run::read_table(const session& session) {
     for (const std::string& message : warned.messages)
       std::fprintf(stderr, "switchyard: %s\n", message.c_str());
     read_earlier(sy::parse_json(text, path));
-    if (!table.device.name.empty() && table.device.name != device.name) {
-      throw usage_error{path + " was measured on " + table.device.name + ", and this is " + device.name +
-                        "; name another file, or pass --again to start over"};
-    }
+    if (const std::string other = other_device_text(table.device, device); !other.empty())
+      throw usage_error{path + " " + other + "; name another file, or pass --again to start over"};
   }
   table.device = device;
 }
@@ -123,16 +137,16 @@ bool shared_run::has_row(const tuning_problem& problem, sy::problem_view full) c
 
 bool shared_run::is_done(const tuning_problem& problem) const {
   if (!settings.refresh.empty()) return notes.done(key(problem));
-  std::vector<std::int64_t> full(op.axes.size());
-  for (std::size_t i = 0; i < op.axes.size(); ++i) {
-    const auto found = problem.axes.find(static_cast<std::uint32_t>(i));
-    if (found != problem.axes.end()) {
-      full[i] = found->second;
-    } else if (op.axes[i].kind == sy::axis_kind::size) {
-      return false;  // its workload decides
-    }
-  }
-  return has_row(problem, full);
+  const auto full = asked_values(op, problem);
+  return !full.empty() && has_row(problem, full);
+}
+
+void shared_run::remember(const tuning_problem& problem) {
+  const auto full = asked_values(op, problem);
+  const sy::row_group* const group = sy::tune::find_group(table, op, problem.type);
+  if (full.empty() || group == nullptr) return;
+  const std::size_t row = sy::tune::find_row(*group, full);
+  if (row < group->row_count()) measured_[place_of(*group, row)] = notes.done_with(key(problem));
 }
 
 std::string shared_run::key(const tuning_problem& problem) const {
@@ -156,10 +170,11 @@ void shared_run::put(const tuning_problem& problem, const std::vector<std::vecto
   sy::tune::put_row(table, op, full.front(), problem.type, std::move(times), uncertainty, settings.most);
   sy::row_group& group = *sy::tune::find_group(table, op, problem.type);
   for (const auto& kind : full) sy::tune::record_type(group, op, kind);
-  measured_.insert(place_of(group, sy::tune::find_row(group, full.front())));
+  blobs_by_variant& blobs = measured_[place_of(group, sy::tune::find_row(group, full.front()))];
+  for (const serving& variant : variants) blobs[variant.id] = variant.blob;
   for (std::size_t i = 0; i < group.ids.size(); ++i) {
     for (const serving& variant : variants) {
-      if (variant.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i)))
+      if (variant.id == group.ids[i] && (group.blobs[i].empty() || all_measured(group, i, variant.blob)))
         group.blobs[i] = variant.blob;
     }
   }
@@ -203,12 +218,17 @@ std::string shared_run::settings_text(const tune_settings& of) {
          (of.exhaustive ? " exhaustive" : "");
 }
 
-bool shared_run::all_measured(const sy::row_group& group, std::size_t variant) const {
+bool shared_run::all_measured(const sy::row_group& group, std::size_t variant,
+                              const std::string& blob) const {
   for (std::size_t row = 0; row < group.row_count(); ++row) {
     const auto times = group.row_times(row);
     const bool has_it = std::any_of(times.begin(), times.end(),
                                     [variant](const auto& time) { return time.variant == variant; });
-    if (has_it && !measured_.contains(place_of(group, row))) return false;
+    if (!has_it) continue;
+    const auto measured = measured_.find(place_of(group, row));
+    if (measured == measured_.end()) return false;
+    const auto found = measured->second.find(group.ids[variant]);
+    if (found == measured->second.end() || found->second != blob) return false;
   }
   return true;
 }

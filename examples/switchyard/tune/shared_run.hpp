@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -56,6 +57,9 @@ class shared_run {
 
   [[nodiscard]] std::string key(const tuning_problem& problem) const;
 
+  /// Counts a row of a table that is refreshed as measured, if it is: by an interrupted run that goes on.
+  void remember(const tuning_problem& problem);
+
   /// Puts a problem's row into the table. `full`: all axes of each of its kinds; `variants`: those of all.
   void put(const tuning_problem& problem, const std::vector<std::vector<std::int64_t>>& full,
            const std::vector<serving>& variants, std::vector<switchyard::tune::row_entry> times,
@@ -79,9 +83,10 @@ class shared_run {
 
   [[nodiscard]] static std::string settings_text(const tune_settings& of);
 
-  /// Whether this run has measured every row that has a time of the group's i-th variant. Until then its blob
-  /// is the one of the older rows, which stay marked as stale.
-  [[nodiscard]] bool all_measured(const switchyard::row_group& group, std::size_t variant) const;
+  /// Whether this run has measured every row that has a time of the group's i-th variant, with this blob.
+  /// Until then its blob is the one of the older rows, which stay marked as stale.
+  [[nodiscard]] bool all_measured(const switchyard::row_group& group, std::size_t variant,
+                                  const std::string& blob) const;
   [[nodiscard]] std::string place_of(const switchyard::row_group& group, std::size_t row) const;
 
   /// Writes the table after every problem, or less often if a large table takes long to write.
@@ -100,9 +105,9 @@ class shared_run {
 
   switchyard::measured_clocks clocks_;
   switchyard::measured_checks checks_{"f64", 0, 0, 0, 0};
-  std::set<std::string> rows_;                    ///< of this run
-  std::set<std::string> measured_;                ///< the same by their places in the table
-  std::vector<switchyard::measurement> earlier_;  ///< runs before, newest first
+  std::set<std::string> rows_;                        ///< of this run
+  std::map<std::string, blobs_by_variant> measured_;  ///< the same by their places in the table
+  std::vector<switchyard::measurement> earlier_;      ///< runs before, newest first
   bool changed_ = false;
   std::chrono::steady_clock::time_point written_{};
   std::chrono::steady_clock::duration write_time_{};

@@ -87,7 +87,7 @@ namespace {
         std::fprintf(stderr,
                      "switchyard: operator '%s' of the recording cannot be measured by this program; "
                      "skipped\n",
-                     name.c_str());
+                     sy::text::printable(name).c_str());
         continue;
       }
       add(name, calls);
@@ -134,7 +134,11 @@ void run(raw_arguments arguments, session& session) {
   const auto begin = std::chrono::steady_clock::now();
   tuned_devices devices{devices_of_rank(settings, part)};
   const std::vector<batch> batches = batches_of(session, settings, operators, devices);
-  if (settings.plan) return print_plan(session, settings, batches, devices);
+  if (settings.plan) {
+    print_plan(session, settings, batches, devices, part);
+    if (interrupted()) session.status = status_interrupted();
+    return;
+  }
   if (settings.budget_seconds) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     settings.budget_seconds = std::max(0.1, *settings.budget_seconds - spent.count());
@@ -165,8 +169,8 @@ void add_tune(CLI::App& app, session& session) {
       ->add_option(
           "--problems", wanted.recordings,
           "A recording (SWITCHYARD_RECORD, `switchyard record`) or a list such as those of tables/problems; "
-          "most frequent first. May be repeated. With --refresh, it says with which options rows are "
-          "measured")
+          "most frequent first. May be repeated. With --refresh, it says with which kinds and options rows "
+          "are measured")
       ->allow_extra_args(false);
   command->add_option("--refresh", wanted.refresh,
                       "Measure the rows of this table again; overwrites it unless -o is given");

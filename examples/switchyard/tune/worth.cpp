@@ -18,6 +18,7 @@
 #include <switchyard/io/file.hpp>
 
 #include "operators.hpp"
+#include "tables/table_files.hpp"
 #include "tune/rebuilt_kernels.hpp"
 #include "tune/run.hpp"
 
@@ -98,6 +99,8 @@ replaced_table::replaced_table(const session& session, const sy::operator_descri
     auto table = std::make_shared<sy::table>(sy::parse_table(text, path, described, warned));
     for (const std::string& message : warned.messages)
       std::fprintf(stderr, "switchyard: %s\n", message.c_str());
+    if (const std::string other = other_device_text(table->device, device); !other.empty())
+      throw usage_error{"--replaces: " + path + " " + other + "; its rows are none of this device"};
     const std::vector<sy::measurement> runs = sy::read_measurements(sy::parse_json(text, path));
     is_foreign_ = runs.empty() || std::any_of(runs.begin(), runs.end(),
                                               [](const sy::measurement& run) { return run.tool.empty(); });
@@ -121,10 +124,18 @@ void replaced_table::read_pending(const std::string& path) {
   const auto add = [&](const std::string& name, bool is_pending) {
     if (name.starts_with(head)) kernels[name.substr(head.size())] |= is_pending;
   };
-  const nlohmann::json measured = document.value("measured", nlohmann::json::object());
-  const nlohmann::json pending = document.value("pending", nlohmann::json::array());
-  for (const auto& [name, digest] : measured.items()) add(name, false);
-  for (const nlohmann::json& entry : pending) add(entry.value("kernel", std::string{}), true);
+  const sy::json_place file{document, path};
+  static_cast<void>(file.object());
+  if (const auto measured = file.find("measured")) {
+    for (const auto& [name, digest] : measured->object()) add(name, false);
+  }
+  if (const auto pending = file.find("pending")) {
+    for (std::size_t i = 0; i < pending->array_size(); ++i) {
+      const auto entry = pending->at(i);
+      const auto kernel = entry.at("kernel");
+      add(kernel.string(), true);
+    }
+  }
   for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {
     const auto& launches = rules_->candidates[i].variant->launches;
     const bool is_pending = std::any_of(launches.begin(), launches.end(), [&kernels](const auto& launch) {
