@@ -155,7 +155,7 @@ EXPORT_KERNEL(gated_activation_aligned, gated_activation<fault::aligned>);
 EXPORT_KERNEL(gated_activation_for_split, (timed_activation<2, 20>));
 EXPORT_KERNEL(gated_activation_for_both, (timed_activation<4, 6>));
 EXPORT_KERNEL(gated_activation_for_packed, (timed_activation<60, 2>));
-EXPORT_KERNEL(gated_activation_for_both_but_wrong, (timed_activation<3, 3, fault::overflow>));
+EXPORT_KERNEL(gated_activation_for_both_but_wrong, (timed_activation<3, 4, fault::overflow>));
 EXPORT_KERNEL(rotary_right, rotary<fault::none>);
 EXPORT_KERNEL(rotary_dense, rotary<fault::dense>);
 EXPORT_KERNEL(rotary_options, rotary<fault::options>);
