@@ -5,6 +5,7 @@
 // Private to kernels/; unnamed namespace for the reason given in ../host/simd.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -70,11 +71,14 @@ inline void round_row(const float* from, const rounded_rows<Integer>& to, std::i
     const float most =
         largest_lane(_mm256_max_ps(_mm256_max_ps(_mm256_andnot_ps(sign, x0), _mm256_andnot_ps(sign, x1)),
                                    _mm256_max_ps(_mm256_andnot_ps(sign, x2), _mm256_andnot_ps(sign, x3))));
-    // A maximum may lose a NaN; the sum keeps it.
-    const __m256 sum = _mm256_add_ps(_mm256_add_ps(x0, x1), _mm256_add_ps(x2, x3));
-    const bool has_nan = _mm256_movemask_ps(_mm256_cmp_ps(sum, sum, _CMP_UNORD_Q)) != 0;
-    const float scale = has_nan ? std::numeric_limits<float>::quiet_NaN() : most * (1.0F / most_of_type);
-    const __m256 inverse = _mm256_set1_ps(most > 0 ? most_of_type / most : 0.0F);
+    // A maximum may lose a NaN.
+    const __m256 is_nan =
+        _mm256_or_ps(_mm256_cmp_ps(x0, x1, _CMP_UNORD_Q), _mm256_cmp_ps(x2, x3, _CMP_UNORD_Q));
+    const bool is_finite = _mm256_movemask_ps(is_nan) == 0 && most <= std::numeric_limits<float>::max();
+    // Of numbers whose scale would be subnormal, and its inverse infinite, the scale is the least normal one.
+    const float range = most > 0 ? std::max(most, 0x1p-126F * (most_of_type + 1)) : 0.0F;
+    const float scale = is_finite ? range * (1.0F / most_of_type) : std::numeric_limits<float>::quiet_NaN();
+    const __m256 inverse = _mm256_set1_ps(range > 0 ? most_of_type / range : 0.0F);
     const auto rounded = [&](__m256 x) { return _mm256_cvtps_epi32(_mm256_mul_ps(x, inverse)); };
     const __m256i i0 = rounded(x0);
     const __m256i i1 = rounded(x1);

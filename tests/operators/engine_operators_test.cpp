@@ -191,6 +191,46 @@ TEST_CASE("a NaN among activations reaches every output of its row, and no other
   }
 }
 
+TEST_CASE("infinities and tiny numbers among activations on the CPU", "[matmul_quantized]") {
+  sy::test::skip_without_variants<ops::matmul_quantized>();
+  if (sy::test::tested_kind() != "host") return;
+  const std::int64_t rows = 3;
+  const std::int64_t in = 64;
+  const std::int64_t outputs = 5;
+  strided_weights weights{weight_format::q8_0, outputs, in, 0};
+  for (std::size_t i = 0; i < weights.host.size(); ++i)  // integers above 0, behind a scale of two bytes
+    if (i % 34 > 1) weights.host[i] = (weights.host[i] & std::byte{0x7f}) | std::byte{1};
+  weights.device.upload(weights.host.data(), weights.host.size());
+  tensor x = tensor::random(dtype::f32, rows * in);
+  auto* const values = static_cast<float*>(x.host());
+  std::fill_n(values + in, in, std::numeric_limits<float>::infinity());
+  for (std::int64_t i = 2 * in; i < 3 * in; ++i) values[i] *= 0x1p-114F;  // 16 bits' scale is subnormal
+  x.upload();
+  tensor out = tensor::poisoned(dtype::f32, rows * outputs);
+  const auto call = [&](side at) {
+    return ops::matmul_quantized::call(x.view(at, {rows, in}),
+                                       weights.view(at, weight_format::q8_0, outputs, in),
+                                       out.view(at, {rows, outputs}));
+  };
+  const std::vector<std::int64_t> tiny{2};
+  const auto wanted = sy::reference::matmul_quantized(call(side::host), tiny, 0, outputs)[0];
+  sy::test::for_each_variant<ops::matmul_quantized>(
+      call(side::device), [&](const std::string& id, const auto& run) {
+        out.poison();
+        run();
+        out.download();
+        INFO(id);
+        sy::test::worst_error error;
+        for (std::int64_t n = 0; n < outputs; ++n) {
+          CHECK_FALSE(out.at(outputs + n) < std::numeric_limits<double>::infinity());  // or NaN
+          const auto& [value, magnitude, deviation] = wanted[static_cast<std::size_t>(n)];
+          error.add(out.at(2 * outputs + n), value, sy::test::epsilon(dtype::f32),
+                    sy::tune::arithmetic_error(in, magnitude) + 8 * deviation + 0x1p-10 * magnitude);
+        }
+        CHECK(error.share() <= 1);
+      });
+}
+
 TEST_CASE("rows of a table of every variant", "[embedding]") {
   sy::test::skip_without_variants<ops::embedding>();
   for (const weight_format format : formats) {
