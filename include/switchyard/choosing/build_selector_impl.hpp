@@ -114,6 +114,7 @@ SWITCHYARD_FUNCTION candidate selector_builder::make_candidate(const variant& se
     if (!launch.shared_bytes.is_constant()) {
       out.shared.push_back(&launch.shared_bytes);
     } else if (launch.shared_bytes.evaluate({}).value > out.max_shared) {
+      out.shared.push_back(&launch.shared_bytes);  // `fits` is false of other classes, too
       out.fits = false;
     }
   }

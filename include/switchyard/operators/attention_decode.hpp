@@ -311,6 +311,7 @@ struct attention_decode {
                                                        const const_tensor& q, const tensor& out,
                                                        const const_tensor& k, const const_tensor& v,
                                                        const Tensors&... others) {
+    if (!with.k_rotary) attention::fail_rotary(name);
     const const_tensor scales = std::exchange(with.k_scale, {});
     described.bind(call_views{} + latent, name, a, true, with, q, out, with.lse, k, v, with.k_rotary, scales,
                    others...);

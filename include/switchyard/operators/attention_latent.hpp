@@ -14,6 +14,7 @@
 
 #include <switchyard/base/alignment.hpp>
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/operators/attention_views.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tensor_call.hpp>
@@ -114,6 +115,12 @@ inline constexpr auto rotary_option = describe_options(
         "latent keys in f8_e4m3: their rotary columns, of q's type, [batch, seqlen_k, rotary_dim], or "
         "[pages, page_size, rotary_dim]. k and v have the other columns, and k_scale is f32 [.., groups]: of "
         "each 128 of a token's columns"});
+
+/// Without its address, a call would read as many columns behind those of k.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_rotary(std::string_view name) {
+  throw call_error{error_code::invalid_argument,
+                   std::string{name} + ": k_rotary is given but its data is null: give its address"};
+}
 
 }  // namespace attention
 

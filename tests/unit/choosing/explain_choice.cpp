@@ -184,6 +184,7 @@ TEST_CASE("each rule that keeps a candidate from serving is named, the first one
         "needs more shared memory than the 1024 bytes a block can have");
   CHECK_THAT(obstacle(2, sample::problem({{"rows", INT64_MAX}})), has_text("needs more shared memory"));
   CHECK_THAT(obstacle(3, f16), has_text("needs more shared memory than the 1024 bytes"));
+  CHECK_THAT(detail::find_obstacle(*rules, 3, f16, {}, true), has_text("needs more shared memory"));
   CHECK(obstacle(4, f16).empty());
   CHECK(obstacle(4, sample::problem({{"masked", 1}})) == "denied by table.json");
   CHECK(obstacle(4, sample::problem({{"dtype", 2}})) == "denied by table.json: wrong for f32");

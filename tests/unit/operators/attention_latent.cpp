@@ -102,6 +102,9 @@ TEST_CASE("calls whose rotary columns or scales disagree with the keys are refus
   with = with_rows(3, 50);
   with.k_rotary = at(3, {3, 50, 64}, dtype::f16);
   CHECK_THAT(refused(with), has_text("k_rotary"));
+  with = with_rows(3, 50);
+  with.k_rotary = const_tensor{nullptr, dtype::bf16, {3, 50, 64}};
+  CHECK(refused(with) == "attention_decode: k_rotary is given but its data is null: give its address");
   // Without k_rotary, scales are of KV heads, and the keys have all columns.
   with = with_rows(3, 50);
   with.k_rotary = {};
