@@ -94,7 +94,8 @@ def attention_latent_apart(
     first = tile * BLOCK_M // heads
     last = tl.minimum((tile * BLOCK_M + BLOCK_M - 1) // heads, queries - 1)
     hi = tl.maximum(tl.minimum(keys, last + diagonal + right + 1), 0)
-    lo = tl.minimum(tl.maximum(first + diagonal - left, 0), hi) // BLOCK_N * BLOCK_N
+    seen_from = tl.minimum(tl.maximum(first + diagonal - left, 0), hi)
+    lo = seen_from // BLOCK_N * BLOCK_N
     part = tl.cdiv(tl.cdiv(hi - lo, BLOCK_N), splits) * BLOCK_N
     lo = lo + split * part
     hi = tl.minimum(hi, lo + part)
@@ -111,7 +112,7 @@ def attention_latent_apart(
     largest = tl.full([BLOCK_M], float("-inf"), tl.float32)
     for start in tl.range(lo, hi, BLOCK_N):
         j = start + columns
-        there = j < hi
+        there = (j >= seen_from) & (j < hi)  # other entries of the block table may be any number
         if PAGED:
             entry = tl.load(table + j // page_size, mask=there, other=0).to(tl.int64)
             token = (j % page_size).to(tl.int64)
