@@ -255,6 +255,8 @@ def test_latent_decode_with_rotary_columns_apart(paged):
         sy.attention_decode(q, keys, keys, **{**given, "k_scale": None})
     with pytest.raises(ValueError, match="v must be k with k_rotary"):
         sy.attention_decode(q, keys, contiguous, **given)
+    with pytest.raises(ValueError, match="v must be k with k_rotary"):
+        sy.attention_decode(q, keys, keys[:1], **given)
     with pytest.raises(RuntimeError, match="head_dim is 512, but 576 in q"):
         sy.attention_decode(q, keys, keys, **{**given, "k_scale": None, "k_rotary": None})
 

@@ -65,6 +65,13 @@ def test_a_class_that_does_not_exist_is_an_error_that_names_those_that_do(attent
     sy.attention_decode(q[:, :, -1:], k, v)  # not limited any more
 
 
+def test_operators_that_do_not_exist_are_refused_and_limit_nothing(attention_class):
+    for classes, error in ({"attention_varlen": attention_class}, ValueError), ({"softmax": None}, AttributeError):
+        with pytest.raises(error), sy.reproducible("none of them", **classes):
+            pass
+        sy.attention_decode(*(x[:, :, -1:] for x in draw()))
+
+
 def test_other_operators_have_classes_by_name(attention_class):
     x = torch.randn(4, 64)
     with sy.reproducible(attention_class):

@@ -199,7 +199,12 @@ def attention_decode(
     FlashMLA's fp8_ds_mla has them: of uint8 [pages, page_size, 1, 656], cache[..., :512].view(torch.float8_e4m3fn),
     cache[:, :, 0, 512:528].view(torch.float32) and cache[:, :, 0, 528:].view(torch.bfloat16).
     """
-    if k_rotary is not None and v is not k and not torch.compiler.is_compiling() and v.data_ptr() != k.data_ptr():
+    if (
+        k_rotary is not None
+        and v is not k
+        and not torch.compiler.is_compiling()
+        and (v.data_ptr() != k.data_ptr() or v.shape != k.shape)
+    ):
         raise ValueError("v must be k with k_rotary: the values are the keys' columns in float8_e4m3fn")
     out, lse = _decode(
         needs_gradient(q, k, v, k_scale, v_scale, sinks, alibi_slopes, k_rotary), q, k, v, wide(k_scale), wide(v_scale),

@@ -3,8 +3,9 @@
 
 from contextlib import contextmanager
 
-from ._library import library
+from ._library import library, op_names
 
+_OPERATORS = {name.removesuffix("_into") for name in op_names}
 _ATTENTION = ("attention_forward", "attention_decode")
 
 
@@ -20,12 +21,15 @@ def reproducible(attention: str | None = None, **classes: str):
 
     A call that no kernel of its class serves raises RuntimeError `[switchyard.302]`, which names the classes that do.
     Compiled functions are limited when they run inside; CUDA graphs keep the kernels that they were captured with.
-    Gradients are not limited.
+    Gradients are not limited. An unknown operator raises ValueError.
     """
+    for op in classes.keys() - _OPERATORS:
+        raise ValueError(f"no operator is named {op!r}; there are {', '.join(sorted(_OPERATORS))}")
     wanted = {**(dict.fromkeys(_ATTENTION, attention) if attention is not None else {}), **classes}
+    wanted = {op: name.encode() for op, name in wanted.items()}
     before = {op: library.switchyard_torch_class(op.encode()) for op in wanted}
     for op, name in wanted.items():
-        library.switchyard_torch_set_class(op.encode(), name.encode())
+        library.switchyard_torch_set_class(op.encode(), name)
     try:
         yield
     finally:
