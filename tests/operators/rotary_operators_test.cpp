@@ -216,11 +216,15 @@ TEST_CASE("rotary turns more sequences than the second dimension of a grid holds
             {dtype::bf16, table, tables, style, 16, 16, positions, packed, false, false, 0, first, true});
       };
       test(dtype::bf16, true, source::offset, false);
+      test(dtype::f32, true, source::ids, true);
+      if (first == 0) {
+        test_rotary(
+            {dtype::bf16, dtype::f32, true, style, 17, 16, source::ids, false, false, false, 0, 0, true});
+      }
+      // Grids of these sizes take the emulator seconds, and the kernels are those above.
+      if (sy::test::tested_kind() == "hip") continue;
       test(dtype::f32, true, source::ids, false);
       test(dtype::f32, false, source::sequence_offsets, true);
-      test(dtype::f32, true, source::ids, true);
-      test_rotary(
-          {dtype::bf16, dtype::f32, true, style, 17, 16, source::ids, false, false, false, 0, first, true});
     }
   }
   CHECK(sy::test::variants_run() >= sy::test::least_variants());
