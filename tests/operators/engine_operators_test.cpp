@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <switchyard/tune/measuring/operator_bench.hpp>
@@ -59,8 +61,11 @@ void check_variants(const sy::tune::request& wanted) {
   const auto set_up = bench.set_up(wanted, sy::tune::cache_state::warm, sy::test::random_source()(), true);
   INFO(sy::format_problem(sy::describe<Operator>(), set_up.problem));
   CHECK(set_up.variants.size() >= sy::test::least_variants());
+  static std::set<std::pair<std::string, std::vector<std::int64_t>>> met;  // by id and types
   for (const auto& variant : set_up.variants) {
-    if (!sy::test::sampled()) continue;
+    std::vector<std::int64_t> types_of_variant;
+    for (const auto& [axis, value] : variant.type) types_of_variant.push_back(value);
+    if (!met.emplace(variant.id, std::move(types_of_variant)).second && !sy::test::sampled()) continue;
     sy::test::record_variant(Operator::name, variant.id);
     INFO(variant.id);
     CHECK_THAT(bench.check(variant.id, 1), no_text());
