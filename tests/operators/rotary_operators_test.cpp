@@ -209,8 +209,11 @@ TEST_CASE("rotary is right in every variant", "[rotary]") {
 
 TEST_CASE("rotary turns more sequences than the second dimension of a grid holds", "[rotary]") {
   sy::test::skip_without_variants<rotary>();
+  // The emulator takes seconds for such a grid: there, aligned tensors and fewer positions.
+  const bool is_emulated = sy::test::tested_kind() == "hip";
   for (const auto style : {rotary_style::half, rotary_style::interleaved}) {
     for (const std::int64_t first : {0, 1}) {
+      if (is_emulated && first == 1) continue;
       const auto test = [&](dtype table, bool tables, source positions, bool packed) {
         test_rotary(
             {dtype::bf16, table, tables, style, 16, 16, positions, packed, false, false, 0, first, true});
@@ -221,8 +224,7 @@ TEST_CASE("rotary turns more sequences than the second dimension of a grid holds
         test_rotary(
             {dtype::bf16, dtype::f32, true, style, 17, 16, source::ids, false, false, false, 0, 0, true});
       }
-      // Grids of these sizes take the emulator seconds, and the kernels are those above.
-      if (sy::test::tested_kind() == "hip") continue;
+      if (is_emulated) continue;
       test(dtype::f32, true, source::ids, false);
       test(dtype::f32, false, source::sequence_offsets, true);
     }
