@@ -19,7 +19,6 @@ namespace explained {
 
 using namespace switchyard;
 using sample_tables::add_row;
-using sample_tables::add_times;
 using sample_tables::card;
 using sample_tables::empty_table;
 
@@ -165,7 +164,7 @@ TEST_CASE("each rule that keeps a candidate from serving is named, the first one
   const auto rules = selector_of(sources);
   const auto obstacle = [&](std::uint32_t index, const std::vector<std::int64_t>& problem,
                             unusable_flags unusable = {}) {
-    const std::string out = detail::find_obstacle(*rules, index, problem, unusable);
+    std::string out = detail::find_obstacle(*rules, index, problem, unusable);
     CHECK(rules->admissible(index, problem, unusable) == out.empty());
     return out;
   };
