@@ -16,6 +16,7 @@
 #include <switchyard/files/json_document.hpp>
 #include <switchyard/files/read_measurement.hpp>
 #include <switchyard/files/read_table.hpp>
+#include <switchyard/hardware/instruction_sets.hpp>
 #include <switchyard/io/file.hpp>
 #include <switchyard/problem/problem.hpp>
 
@@ -29,10 +30,8 @@ namespace {
 /// " avx2 fma": of a CPU, whose name does not tell them.
 [[nodiscard]] std::string instruction_sets(const sy::device_properties& device) {
   std::string out;
-  for (const std::string_view name :
-       {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"}) {
+  for (const std::string_view name : sy::detail::instruction_sets)
     if (device.attribute(name) > 0) out.append(" ").append(name);
-  }
   return out;
 }
 

@@ -18,6 +18,7 @@
 #include <switchyard/files/measurement.hpp>
 #include <switchyard/files/table.hpp>
 #include <switchyard/files/write_table.hpp>
+#include <switchyard/hardware/instruction_sets.hpp>
 #include <switchyard/problem/problem.hpp>
 
 namespace switchyard {
@@ -68,11 +69,12 @@ SWITCHYARD_COLD void table_writer::write_device() {
   if (!device.backend.empty()) add("backend", text::quote_json(device.backend));
   if (!device.arch.empty()) add("arch", text::quote_json(device.arch));
   if (!device.name.empty()) add("name", text::quote_json(device.name));
-  // A CPU's instruction sets too: its name does not tell them, and variants require them.
-  for (const std::string_view name : {"multiprocessors", "memory_bandwidth", "avx2", "fma", "f16c", "avx512f",
-                                      "avx512bw", "avx512dq", "avx512vl", "neon"}) {
+  const auto add_attribute = [&](std::string_view name) {
     if (device.attribute(name) > 0) add(name, std::to_string(device.attribute(name)));
-  }
+  };
+  add_attribute("multiprocessors");
+  add_attribute("memory_bandwidth");
+  for (const std::string_view name : detail::instruction_sets) add_attribute(name);
   out_ += "  \"device\": {" + members + "},\n";
   if (!table_.other_devices) out_ += "  \"other_devices\": false,\n";
 }

@@ -7,6 +7,7 @@
 
 #include <switchyard/files/manifest.hpp>
 #include <switchyard/hardware/device_properties.hpp>
+#include <switchyard/hardware/instruction_sets.hpp>
 #include <switchyard/hardware/target.hpp>
 #include <switchyard/tool/device_limits.hpp>
 
@@ -33,9 +34,9 @@ namespace tool {
   out.set("warp_size", usual_warp_size(on));
   out.set("clock_khz", 2'000'000);
   out.set("driver_version", 13000);
-  for (const std::string_view flag : {"cluster_launch", "cooperative_launch", "tensor_maps", "avx2", "fma",
-                                      "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "neon"})
+  for (const std::string_view flag : {"cluster_launch", "cooperative_launch", "tensor_maps"})
     out.set(flag, 1);
+  for (const std::string_view set : switchyard::detail::instruction_sets) out.set(set, 1);
   if (const auto arch = switchyard::detail::parse_cuda_arch(on.arch); on.backend == "cuda" && arch)
     out.set("compute_capability", arch->major * 10 + arch->minor);
   return out;
