@@ -144,7 +144,7 @@ double number_of_calls(const std::string& word) {
 }
 
 void for_each_entry(std::string_view list, const std::string& path,
-                    const std::function<void(std::size_t, const std::vector<std::string>&)>& visit) {
+                    const std::function<void(const std::vector<std::string>&)>& visit) {
   std::vector<std::string> head;  // of a line that others follow
   std::vector<std::string> columns;
   for_each_line(list, [&](std::size_t number, std::string_view line) {
@@ -186,7 +186,11 @@ void for_each_entry(std::string_view list, const std::string& path,
       return true;
     });
     entry.push_back(std::move(calls));
-    visit(number, entry);
+    try {
+      visit(entry);
+    } catch (const usage_error& wrong) {
+      fail(wrong.what());
+    }
   });
 }
 

@@ -39,9 +39,9 @@ void for_each_line(std::string_view text, const std::function<void(std::size_t, 
 /// The number of a word such as "calls=100". Throws usage_error.
 [[nodiscard]] double number_of_calls(const std::string& word);
 
-/// Calls `visit(line number, words)` for every entry of a list. The words are the operator, the axes, and how
-/// often the problem is called. Throws usage_error.
+/// Calls `visit(words)` for every entry of a list. The words are the operator, the axes, and how often the
+/// problem is called. Throws usage_error, which names file and line, also of what `visit` throws.
 void for_each_entry(std::string_view list, const std::string& path,
-                    const std::function<void(std::size_t, const std::vector<std::string>&)>& visit);
+                    const std::function<void(const std::vector<std::string>&)>& visit);
 
 }  // namespace tool

@@ -162,13 +162,9 @@ void problem_list::add_file(const std::string& path) {
 }
 
 void problem_list::add_list(std::string_view list, const std::string& path) {
-  for_each_entry(list, path, [this, &path](std::size_t number, const std::vector<std::string>& words) {
+  for_each_entry(list, path, [this](const std::vector<std::string>& words) {
     if (words.front() != op_.name) return;
-    try {
-      add_grid({words.begin() + 1, words.end() - 1}, number_of_calls(words.back()));
-    } catch (const usage_error& wrong) {
-      throw usage_error{path + ": line " + std::to_string(number) + ": " + wrong.what()};
-    }
+    add_grid({words.begin() + 1, words.end() - 1}, number_of_calls(words.back()));
   });
 }
 
@@ -304,12 +300,8 @@ std::map<std::string, double> recorded_operators(const std::vector<std::string>&
   for (const std::string& path : paths) {
     const std::string text = sy::read_file(path, longest_recording);
     if (is_list(text)) {
-      for_each_entry(text, path, [&](std::size_t number, const std::vector<std::string>& words) {
-        try {
-          out[words.front()] += number_of_calls(words.back());
-        } catch (const usage_error& wrong) {
-          throw usage_error{path + ": line " + std::to_string(number) + ": " + wrong.what()};
-        }
+      for_each_entry(text, path, [&out](const std::vector<std::string>& words) {
+        out[words.front()] += number_of_calls(words.back());
       });
       continue;
     }
