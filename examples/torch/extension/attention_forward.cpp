@@ -73,7 +73,7 @@ std::tuple<Tensor, Tensor> attention_forward(op_options<op>& given, const Tensor
     return {out, lse};
   }
   // Gradients of other layers read tokens behind the last sequence too: 0 times what memory held may be NaN.
-  if ((with_lse || call.is_on_host()) &&
+  if (!given.tensor<&options::seqused_q>().has_value() && (with_lse || call.is_on_host()) &&
       may_have_padding(call, given.tensor<&options::cu_seqlens_q>(), q.size(0)))
     clear(out, with_lse, lse);
   compute(call, given, of, q, k, v, out, lse);
