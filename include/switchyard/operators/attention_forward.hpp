@@ -5,17 +5,13 @@
 //
 // Keys and values in f8_e4m3, the OCP format on every device (float8.hpp), are multiplied by k_scale and
 // v_scale first, and so are queries by q_scale. Where all three are in f8_e4m3, a kernel may round the
-// softmax's weights to it, as the products of e4m3 numbers need them: to 2^-4 of a weight, and to 2^-15 of
-// the largest of its row. A NaN among the keys or values in use gives NaN in every row that sees it, and may
-// give it in rows from which a mask or a bias hides it: a weight of 0 times NaN is NaN. Keys and values
-// beyond a sequence's length are not read. In f16 and bf16 a kernel may use the device's own tanh, whose
-// relative error is up to 2^-11.
+// softmax's weights to it: to 2^-4 of a weight, and to 2^-15 of the largest of its row. A NaN among the keys
+// or values in use gives NaN in every row that sees it, and may in rows that a mask or a bias hides it from.
+// In f16 and bf16 a kernel may use the device's own tanh, whose relative error is up to 2^-11.
 //
-// A query row that sees no key gives zeros, and an LSE of -infinity or, where it has a sink, of the sink: the
-// LSE is the logarithm of the softmax's whole sum. Scores are in units of log2 inside: one below -2.3e38,
-// such as a bias of the lowest number of f32 or bf16, counts as -infinity. Windows are around the diagonal,
-// which is key i of query i with causal_top_left, and key i + m - n otherwise. Tokens behind the last packed
-// sequence belong to none, and nothing is written for them, nor for their gradients.
+// A query row that sees no key gives zeros, and an LSE, the log of the softmax's whole sum, of -infinity or
+// of its sink. Scores below -2.3e38 count as -infinity. Windows are around the diagonal: key i of query i
+// with causal_top_left, key i + m - n otherwise. Nothing is written for tokens behind the last sequence.
 //
 // A block mask takes the place of masks and windows: attention_block_mask.hpp.
 //
