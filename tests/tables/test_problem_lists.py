@@ -38,6 +38,7 @@ NEEDED = [
     ("attention_decode", HALVES, ("kv_dtype=f8_e4m3",), ("head_dim=64", "head_dim=128", "head_dim=256"), ("seqlen_q=1", "seqlen_q=4")),
     ("attention_decode", HALVES, ("soft_capped=true",), ("seqlen_q=1", "seqlen_q=4")),
     ("attention_decode", HALVES, ("latent=true",), ("seqlen_q=1", "seqlen_q=2")),
+    ("attention_decode", ("dtype=bf16",), ("kv=paged",), ("length_kind=1", "length_kind=2"), ("head_dim=64", "head_dim=128")),
     ("attention_decode", ("seqlen_q=2",), ("sink=true",)),
     ("matmul_quantized", ("dtype=bf16",), (*FORMATS, "weights=bf16")),
     ("matmul_quantized", ("dtype=f16", "dtype=f32"), ("weights=q4_0", "weights=q4_k", "weights=q6_k", "weights=q8_0")),

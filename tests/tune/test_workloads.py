@@ -46,6 +46,7 @@ CALLS = [
     *([*FORWARD, *MASKED, "with_lse=true", "with", f"mask_kind={kind}"] for kind in range(6)),
     *([*BACKWARD, *MASKED, "with_dlse=true", "with", f"mask_kind={kind}"] for kind in (0, 1, 5)),
     [*DECODE, "kv=dense,paged", "with_lse=true,false"],
+    *([*DECODE, "kv=paged", "with", f"length_kind={kind}"] for kind in (1, 2)),
     [*DECODE, "kv_dtype=f8_e4m3", "window=true,false", "sink=true,false", "seqused=true"],
     [*DECODE, "alibi=true,false", "soft_capped=true,false", "mask=none"],
     [*DECODE, *LATENT, "kv=dense,paged", "with_lse=true,false"],

@@ -9,9 +9,11 @@
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <switchyard/base/dtype.hpp>
+#include <switchyard/error.hpp>
 #include <switchyard/operators/attention.hpp>
 #include <switchyard/tensor.hpp>
 #include <switchyard/tune/check.hpp>
@@ -46,6 +48,29 @@ struct attention_sizes {
   [[nodiscard]] std::int64_t queries() const noexcept { return batch * seqlen_q * heads; }
   [[nodiscard]] std::int64_t keys() const noexcept { return batch * seqlen_k * heads_kv; }
 };
+
+/// What a request's `length_kind` is: how many keys of a cache each sequence has in use.
+enum class cache_lengths : std::int64_t {
+  equal = 0,     ///< all
+  spread = 1,    ///< from 1/batch of them to all, evenly
+  one_long = 2,  ///< the first sequence all, the others 1/64
+};
+
+[[nodiscard]] inline cache_lengths cache_lengths_of(const request& want) {
+  const std::int64_t kind = want.get("length_kind", 0);
+  if (kind < 0 || kind > 2) {
+    throw call_error{error_code::invalid_argument, "length_kind is " + std::to_string(kind) +
+                                                       ": there are 0 (equal), 1 (spread) and 2 (one long)"};
+  }
+  return static_cast<cache_lengths>(kind);
+}
+
+[[nodiscard]] inline std::int64_t keys_in_use(cache_lengths kind, const attention_sizes& sizes,
+                                              std::int64_t b) {
+  if (kind == cache_lengths::spread) return (sizes.seqlen_k * (b + 1) + sizes.batch - 1) / sizes.batch;
+  if (kind == cache_lengths::one_long && b > 0) return std::max<std::int64_t>(sizes.seqlen_k / 64, 1);
+  return sizes.seqlen_k;
+}
 
 /// What the winners of attention are judged by too: scores of some hundreds, whose exponentials overflow, and
 /// tokens apart.
@@ -85,11 +110,13 @@ class attention_memory {
     packed_k_ = true;
     return starts(sizes_.seqlen_k);
   }
-  /// Every key is in use, or fewer and fewer where options vary.
-  [[nodiscard]] tensor used() {
+  /// The keys in use are those of `kind`, or fewer and fewer where options vary.
+  [[nodiscard]] tensor used(cache_lengths kind = cache_lengths::equal) {
     std::vector<std::int32_t> all;
-    for (std::int64_t b = 0; b < sizes_.batch; ++b)
-      all.push_back(static_cast<std::int32_t>(length_of(b + 1, sizes_.seqlen_k)));
+    for (std::int64_t b = 0; b < sizes_.batch; ++b) {
+      all.push_back(static_cast<std::int32_t>(varied_.options ? length_of(b + 1, sizes_.seqlen_k)
+                                                              : keys_in_use(kind, sizes_, b)));
+    }
     return memory_.copied(all, {sizes_.batch});
   }
   /// 1 / sqrt(head_dim), or another one where options vary.

@@ -24,7 +24,7 @@ struct workload<operators::attention_decode> : attention_rows, attention_variati
   /// A cache of [batch, seqlen_k, heads_kv, dim], or of shuffled pages of [page_size, heads_kv, dim], all of
   /// it in use; e4m3 with a scale for each KV head. Where it is latent, the values are the keys' first
   /// columns; with rotary columns apart, there is a scale for each 128 of the others. A window is a quarter
-  /// of the keys.
+  /// of the keys. `length_kind` says how many keys each sequence has, where lengths are given.
   [[nodiscard]] static prepared_call<operators::attention_decode> make(
       const std::shared_ptr<device_driver>& driver, const request& want, std::uint64_t seed) {
     prepared_call<operators::attention_decode> out{{}, {driver, seed, want.varied()}};
@@ -37,7 +37,9 @@ struct workload<operators::attention_decode> : attention_rows, attention_variati
     const bool is_paged = want.as("kv", operators::attention_kv::dense) == operators::attention_kv::paged;
     const std::int64_t page_size = want.get("page_size", 16);
     const tensor table = is_paged ? memory.block_table(page_size, seed) : tensor{};
-    const tensor used = is_paged || want.flag("seqused") ? memory.used() : tensor{};
+    const bool with_lengths = is_paged || want.flag("seqused");
+    const cache_lengths lengths = with_lengths ? cache_lengths_of(want) : cache_lengths::equal;
+    const tensor used = with_lengths ? memory.used(lengths) : tensor{};
     const auto keys = [&](std::int64_t dim) {
       return is_paged ? memory.page_input(table, page_size, dim) : memory.key_input(dim);
     };
@@ -61,10 +63,12 @@ struct workload<operators::attention_decode> : attention_rows, attention_variati
                                    q, operators::paged{k, v, table, used, sizes.seqlen_k}, result, with)
                              : operators::attention_decode::call(q, k, v, result, with);
     const std::int64_t dims = sizes.head_dim + sizes.head_dim_v;
-    out.flops = 2 * static_cast<double>(sizes.queries()) * static_cast<double>(sizes.seqlen_k) *
+    std::int64_t keys_used = 0;
+    for (std::int64_t b = 0; b < sizes.batch; ++b) keys_used += keys_in_use(lengths, sizes, b);
+    out.flops = 2 * static_cast<double>(sizes.seqlen_q * sizes.heads) * static_cast<double>(keys_used) *
                 static_cast<double>(dims);
     out.bytes = static_cast<double>(sizes.queries() * size_of(type) * dims +
-                                    sizes.keys() *
+                                    keys_used * sizes.heads_kv *
                                         (size_of(kv_type) * ((latent ? sizes.head_dim : dims) - rotary_dim) +
                                          size_of(type) * rotary_dim + 4 * groups));
     return out;
