@@ -2,7 +2,8 @@
 """Attention backward beside FlashAttention-4 and cuDNN where they serve the call: the published shapes of attention.py, more head
 dims, and packed, windowed and capped calls. In one process, in turns, each result beside float64.
 
-  attention_backward_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE] [--sustained SECONDS] [--turns 3]
+  attention_backward_calls.py LIBRARY [--dtype bf16] [--only TEXT]... [--rounds 9] [--json FILE] [--sustained SECONDS] [--turns 3]
+      [--deterministic] [--budget-s SECONDS]
 
 LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Times are of whole calls, row sums, zeroing and
 conversion of dq included, as attention_calls.py takes them; the device's memory pool keeps the workspaces, as PyTorch's allocator
@@ -10,7 +11,8 @@ keeps those of the peers. A line a call: TFLOP/s of each, the best peer's time o
 largest of the three, over a random KV head of a random sequence), and what ran. "behind": a peer is faster by more than 2 %, and
 the quartiles of their rounds do not overlap. With --sustained, a second line has times, energy a call and power under load
 (under_load.py). At the end: geometric mean and least of each peer's time over ours. Exits with 1
-where an error is not finite or above 1 %.
+where an error is not finite or above 1 %. With --deterministic, ours and FlashAttention-4's deterministic modes stand side by side,
+and two runs of each must give the same bits; cuDNN has no such mode through PyTorch.
 """
 
 import ctypes
@@ -28,6 +30,7 @@ from attention_calls import (
     arguments,
     available,
     behind,
+    chosen,
     first,
     make,
     measure,
@@ -185,8 +188,9 @@ def expected(call, t, dout):
 class SwitchyardBackward(Switchyard):
     """attention_backward, of the results and the LSE of attention_forward, through the C API."""
 
-    def __init__(self, path):
+    def __init__(self, path, deterministic=False):
         super().__init__(path)
+        self.deterministic = deterministic
         self.forward = self.op
         self.op = self.opened("attention_backward")
 
@@ -213,7 +217,8 @@ class SwitchyardBackward(Switchyard):
         made = made_of(given)
         self.require(self.library.switchyard_call(self.forward, stream(), made, len(made)))
         results = tuple(torch.full_like(tensor, math.nan) for tensor in (t.q, t.k, t.v))
-        made = made_of(given | {"dout": dout} | dict(zip(("dq", "dk", "dv"), results)))
+        given |= {"deterministic": self.deterministic, "dout": dout} | dict(zip(("dq", "dk", "dv"), results))
+        made = made_of(given)
 
         def run():
             self.require(self.library.switchyard_call(self.op, stream(), made, len(made)))
@@ -238,13 +243,15 @@ class FlashAttention4(Autograd):
 
     name = "FlashAttention-4"
 
+    deterministic = False
+
     def __init__(self):
         from flash_attn.cute import flash_attn_func, flash_attn_varlen_func
 
         self.dense, self.packed = flash_attn_func, flash_attn_varlen_func
 
     def attend(self, call, t, q, k, v):
-        options = {"causal": call.causal}
+        options = {"causal": call.causal, "deterministic": self.deterministic}
         if call.window >= 0:
             options |= {"window_size": (call.window, 0)}
         if call.soft_cap:
@@ -257,6 +264,10 @@ class FlashAttention4(Autograd):
                 )
             )
         return first(self.dense(q, k, v, **options))
+
+
+class DeterministicFlashAttention4(FlashAttention4):
+    deterministic = True
 
 
 class Cudnn(Autograd):
@@ -273,6 +284,13 @@ class Cudnn(Autograd):
             ).transpose(1, 2)
 
 
+def require_same_bits(run, results):
+    """Throws where another run's results are not these."""
+    before = [result.clone() for result in results]
+    if not all(torch.equal(one, other) for one, other in zip(before, run())):
+        raise RuntimeError("two runs differ")
+
+
 def keep_memory():
     """Lets the device's memory pool keep what is given back to it."""
     driver = ctypes.CDLL("libcuda.so.1")
@@ -285,7 +303,7 @@ def keep_memory():
 
 
 def main():
-    options = options_of(__doc__)
+    options = options_of(__doc__, deterministic="the modes that give the same bits in every run")
     torch.zeros(1, device="cuda")
     keep_memory()
     with stream_of(options):
@@ -294,11 +312,10 @@ def main():
 
 def compare(options):
     meter = energy.Meter(torch.cuda.current_device())
-    contenders = [SwitchyardBackward(options.library), *available(FlashAttention4, Cudnn)]
+    peers = available(*([DeterministicFlashAttention4] if options.deterministic else [FlashAttention4, Cudnn]))
+    contenders = [SwitchyardBackward(options.library, options.deterministic), *peers]
     records, wrong = [], 0
-    for call in calls():
-        if options.only not in call.name:
-            continue
+    for call in chosen(options, calls()):
         torch.manual_seed(len(records))
         t = make(call, TYPES[options.dtype])
         dout = torch.randn(*t.q.shape[:-1], call.dims()[1], device="cuda", dtype=t.q.dtype)
@@ -307,7 +324,11 @@ def compare(options):
         for contender in contenders:
             try:
                 run, text = contender.prepare(call, t, dout)
-                errors[contender.name] = error(call, t, dout, run(), truth)
+                results = run()
+                errors[contender.name] = error(call, t, dout, results, truth)
+                if options.deterministic:
+                    require_same_bits(run, results)
+                del results
                 torch.cuda.synchronize()
                 runs[contender.name] = run
                 why = why or text

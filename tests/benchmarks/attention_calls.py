@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Attention forward as engines call it, beside FlashAttention-4 and cuDNN where they serve the call: pages, packed sequences of
+"""Attention forward as engines call it, beside FlashAttention-3 and 4 and cuDNN where they serve the call: pages, packed sequences of
 unequal lengths, windows, sinks, soft caps, caches in e4m3, and head dims of many models. In one process, in turns.
 
-  attention_calls.py LIBRARY [--dtype bf16] [--only TEXT] [--rounds 9] [--json FILE] [--sustained SECONDS] [--turns 3]
+  attention_calls.py LIBRARY [--dtype bf16] [--only TEXT]... [--rounds 9] [--json FILE] [--sustained SECONDS] [--turns 3]
+      [--budget-s SECONDS]
 
-LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by events, as
-many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the contenders take turns,
-and the median of the rounds counts. No peer takes keys in e4m3 with queries in another type: such a call stands beside our own with
-keys of q's type that have the same values. Results are compared in f32 with the first contender's. Rows of pages behind a sequence's
-end hold NaN: a peer whose result is not finite is timed, and named. A line a call: microseconds of each, the best peer's over ours,
-the largest difference, and what ran. "behind": a peer is faster by more than 2 %, and the quartiles of their rounds do not
-overlap. With --sustained, a second line has times, energy a call and power under load (under_load.py). Exits with 1 where results
-differ.
+LIBRARY is libswitchyard.so; SWITCHYARD_PATH names the folder of kernels and tables. Each contender's calls are timed by
+events, as many in a row as take two milliseconds, while a sleep of the device hides what Python takes to launch them; the
+contenders take turns, and the median of the rounds counts. No peer takes keys in e4m3 with queries in another type: such a
+call stands beside our own with keys of q's type that have the same values. Results are compared in f32 with the first
+contender's. Rows of pages behind a sequence's end hold NaN: a peer whose result is not finite is timed, and named. A line a
+call: microseconds of each, the best peer's over ours, the largest difference, and what ran. "behind": a peer is faster by
+more than 2 %, and the quartiles of their rounds do not overlap. With --sustained, a second line has times, energy a call and
+power under load (under_load.py). Exits with 1 where results differ. FlashAttention-3 is there where
+SWITCHYARD_FLASH_ATTENTION_3 names vLLM's build, _vllm_fa3_C.abi3.so. With --budget-s, no call begins after so many seconds.
 """
 
 import argparse
@@ -22,6 +24,7 @@ import math
 import os
 import statistics
 import sys
+import time
 from dataclasses import dataclass, field
 
 import energy
@@ -313,6 +316,39 @@ class Switchyard:
         return run, text.value.decode()
 
 
+class FlashAttention3:
+    """vLLM's build, which takes packed sequences and pages."""
+
+    name = "FlashAttention-3"
+
+    def __init__(self):
+        torch.ops.load_library(os.environ["SWITCHYARD_FLASH_ATTENTION_3"])
+        self.forward = torch.ops._vllm_fa3_C.fwd  # pylint: disable=protected-access
+
+    def prepare(self, call, t):
+        queries, keys = call.lengths()
+        if call.bias or call.narrow:
+            raise RuntimeError("not served")
+        q, k, v = (t.q, t.k, t.v) if call.packed else (tensor.flatten(0, 1) for tensor in (t.q, t.k, t.v))
+        cu_q = t.cu_q if call.packed else cumulated(queries)
+        cu_k = None if call.page else t.cu_k if call.packed else cumulated(keys)
+        if call.page:
+            k, v = t.pages_k, t.pages_v
+        sinks = None if t.sinks is None else t.sinks.to(q.dtype)
+        right = 0 if call.window >= 0 else -1
+
+        def run():
+            out = self.forward(
+                *(q, k, v, None, None, None, None, cu_q, cu_k, None, None, t.used, max(queries), max(keys), t.table),
+                *(None,) * 8,  # of batches, left padding, rotary embedding, and factors of e4m3
+                *(call.head_dim**-0.5, call.causal, call.window, right, call.soft_cap, True),
+                *(None, 0, None, 0, sinks, 1, 0, None),
+            )
+            return out[0].view(*t.q.shape[:-1], call.dims()[1])
+
+        return run, ""
+
+
 class FlashAttention4:
     """flash-attn-4 (CuTe DSL)."""
 
@@ -420,16 +456,31 @@ def behind(samples):
     return [name for name, peer in samples.items() if name != "Switchyard" and faster(peer)]
 
 
-def options_of(text):
-    """The command line's options; `text` describes the program."""
+def options_of(text, **flags):
+    """The command line's options; `text` describes the program, `flags` what it can be told besides."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("library")
     parser.add_argument("--dtype", default="bf16", choices=TYPES)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", action="append", help="calls whose name has this; may be given several times")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", default="")
+    parser.add_argument("--budget-s", type=float, default=math.inf, help="no call begins after so many seconds")
     under_load.add_options(parser)
+    for name, meaning in flags.items():
+        parser.add_argument("--" + name, action="store_true", help=meaning)
     return parser.parse_args()
+
+
+def chosen(options, listed):
+    """Those of the listed calls that were asked for, as long as there is time."""
+    begin = time.monotonic()
+    for call in listed:
+        if options.only and not any(text in call.name for text in options.only):
+            continue
+        if time.monotonic() - begin > options.budget_s:
+            print(f"not measured, for want of time: {call.name}", flush=True)
+        else:
+            yield call
 
 
 def stream_of(options):
@@ -471,11 +522,12 @@ def main():
 
 def compare(options):
     meter = energy.Meter(torch.cuda.current_device())
-    contenders = [Switchyard(options.library), Switchyard(options.library, wide=True), *available(FlashAttention4, Cudnn)]
+    peers = [FlashAttention4, Cudnn]
+    if "SWITCHYARD_FLASH_ATTENTION_3" in os.environ:
+        peers.insert(0, FlashAttention3)
+    contenders = [Switchyard(options.library), Switchyard(options.library, wide=True), *available(*peers)]
     records, differ = [], 0
-    for call in calls():
-        if options.only not in call.name:
-            continue
+    for call in chosen(options, calls()):
         torch.manual_seed(len(records))
         tensors = make(call, TYPES[options.dtype])
         runs, results, why, errors = {}, {}, "", {}
