@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: MIT
 """reproducible(): calls that are limited to a class of kernels, and the bits that they give then."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import switchyard.torch as sy
@@ -101,3 +106,21 @@ def test_compiled_functions_are_limited_when_they_run(attention_class):
         assert torch.equal(compiled(q[:1, :, -1:], k[:1], v[:1]), sy.attention(q[:1], k[:1], v[:1], causal=True)[:, :, -1:])
     with sy.reproducible("none of them"), pytest.raises(RuntimeError, match=r"switchyard\.302"):
         compiled(q[:1, :, -1:], k[:1], v[:1])
+
+
+def test_the_benchmark_times_both_choices(tmp_path):
+    """Small calls, on the CPU."""
+    out = tmp_path / "lines.jsonl"
+    command = [sys.executable, Path(__file__).parent / "benchmark_reproducible.py", "--out", out, "--rounds", "2"]
+
+    def run(*more):
+        hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        return subprocess.run([*command, *more], check=True, capture_output=True, text=True, env=hidden).stdout
+
+    assert run().splitlines()[-1].startswith("3 calls: ")
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["call"].split(",")[0] for line in lines] == ["decode", "prompt", "packed prompt"]
+    for line in lines:
+        assert line["free us"] > 0 and line["class us"] > 0 and line["difference"] < 0.05
+        assert line["class"].endswith("_tile_n128")
+    assert run("--budget-s", "0").count("for want of time") == 3
