@@ -14,6 +14,7 @@
 
 #include "hopper_forward_narrow.hpp"
 #include "hopper_forward_tiles.hpp"
+#include "hopper_forward_widening.hpp"
 
 namespace hopper {
 
@@ -170,6 +171,7 @@ struct tile_copies {
   i32 first_block, keys;
   i32 first_query, entry;  ///< of the bias
   i32 head, head_kv, entry_q, entry_k, token_q, token_k;
+  i32 made;                ///< with keys that are widened: blocks from here on are there
   page_rows last, before;  ///< rows of block n, and of n - 1
 };
 
@@ -218,6 +220,7 @@ struct warp_producer {
 
   /// Where this lane's part of block n lies.
   [[nodiscard]] __device__ __forceinline__ page_rows find(const tile_copies& c, i32 n) const {
+    if constexpr (Shape::widened) return {tiles.lane == 0 ? c.entry_k : -1, n};
     if constexpr (!Shape::paged)
       return {tiles.lane == 0 ? c.entry_k : -1, c.token_k + start_of<Shape>(n, c.keys)};
     const i32 key = n * Shape::keys + tiles.lane * rows;
@@ -248,6 +251,7 @@ struct warp_producer {
     c.entry_k = from.entry_k;
     c.token_q = from.token_q + t.begin;
     c.token_k = from.token_k;
+    if constexpr (Shape::widens) c.made = t.last_block;
     c.last = find(c, c.n);
     c.before = find(c, c.n - 1);
     return true;
@@ -267,6 +271,31 @@ struct warp_producer {
       copy_box(to + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(tiles.lane * rows) * 128, map,
                barrier, 64 * d, mine.first, head, mine.page);
     }
+  }
+
+  /// Waits until block n of the tile is made; those before it are looked at too.
+  __device__ __forceinline__ void wait_for_block(tile_copies& c, i32 n) {
+    if constexpr (Shape::widens) {
+      if (n >= c.made) return;
+      const u32* const done = p.done + 1 + (c.entry_k * p.heads_kv + c.head_kv) * p.blocks;
+      u32 missing;
+      do {
+        const i32 at = n - tiles.lane;
+        missing = __ballot_sync(0xffffffff, at >= c.first_block && load_acquire(done + at) < 2);
+      } while (missing & 1);
+      c.made = n - (missing != 0 ? __ffs(static_cast<int>(missing)) - 2 : 31);
+      __syncwarp();
+      fence_async_global();
+    }
+  }
+
+  /// A block that was widened.
+  __device__ __forceinline__ void load_widened(const unsigned char* from, u32 to, u32 barrier, i32 head,
+                                               page_rows mine) {
+    if (mine.page < 0) return;
+    const i64 block = (mine.page * p.heads_kv + head) * p.blocks + mine.first;
+    arrive_expecting(barrier, Shape::bytes_k);
+    copy_bytes(to, from + block * Shape::bytes_k, Shape::bytes_k, barrier);
   }
 
   /// A block in e4m3, for the warps that widen it.
@@ -295,8 +324,12 @@ struct warp_producer {
     }
     if constexpr (!Keys) return;
     wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
-    load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
-                        bars.full_k(at_k.stage), head, mine);
+    const u32 to = shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k;
+    if constexpr (Shape::widened) {
+      load_widened(p.keys, to, bars.full_k(at_k.stage), head, mine);
+    } else {
+      load<Shape::panels>(k_map, to, bars.full_k(at_k.stage), head, mine);
+    }
     at_k.advance();
   }
 
@@ -307,8 +340,12 @@ struct warp_producer {
     }
     if constexpr (!Values) return;
     wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
-    load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
-                          bars.full_v(at_v.stage), head, mine);
+    const u32 to = shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v;
+    if constexpr (Shape::widened) {
+      load_widened(p.values, to, bars.full_v(at_v.stage), head, mine);
+    } else {
+      load<Shape::panels_v>(v_map, to, bars.full_v(at_v.stage), head, mine);
+    }
     at_v.advance();
   }
 
@@ -357,6 +394,7 @@ struct warp_producer {
 #pragma unroll 1
     while (more) {
       at_tile.advance();
+      wait_for_block(c, c.n);
       load_k(c.head_kv, c.last);
       load_q(c);
       load_bias(c, c.n);
@@ -365,6 +403,7 @@ struct warp_producer {
 #pragma unroll 1
       for (; c.n > c.first_block; --c.n) {
         const page_rows after = find(c, c.n - 2);  // asked for before the waits
+        wait_for_block(c, c.n - 1);
         load_k(c.head_kv, c.before);
         load_bias(c, c.n - 1);
         load_v(c.head_kv, c.last);
