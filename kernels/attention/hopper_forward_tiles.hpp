@@ -388,6 +388,7 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
   }
   if (p.has & has_used_q) queries = __ldg(p.seqused_q + entry);
   if (p.has & has_used_k) t.keys = __ldg(p.seqused_k + entry);
+  if constexpr (Shape::widened) t.keys = min(t.keys, p.seqlen_k);  // as in keys_of_entry()
   if (!Shape::whole_blocks && (p.has & has_cu_k)) t.foreign = max(Shape::keys - t.keys, 0);
   const i32 tokens = tokens_of<Shape>(p);
   t.first = at * tokens;

@@ -73,6 +73,7 @@ struct widened_keys {
   }
   if (p.seqused_q != nullptr) queries = __ldg(p.seqused_q + entry);
   if (p.seqused_k != nullptr) keys = __ldg(p.seqused_k + entry);
+  keys = min(keys, p.seqlen_k);  // there is no more room
   if (queries <= 0) return out;
   const i32 diagonal = p.bottom_right ? keys - queries : 0;
   out.low = max(diagonal - p.left, 0);

@@ -205,6 +205,18 @@ TEST_CASE("rows widened for attention are those that its tiles copy") {
   CHECK(with_window > 10);
 }
 
+TEST_CASE("keys behind the longest sequence of a call have no row") {
+  std::mt19937 random{3};
+  call c{random};
+  const std::vector<int> used(static_cast<std::size_t>(c.p.batch), c.p.seqlen_k + 1000);
+  c.p.cu_seqlens_k = nullptr;
+  c.p.seqused_k = used.data();
+  c.p.seqused_q = c.p.cu_seqlens_q = nullptr;
+  c.p.seqlen_q = 1;
+  CHECK(hopper::keys_of_entry(c.p, 0).high <= c.p.seqlen_k);
+  CHECK(hopper::keys_of_entry(c.p, 0).end <= c.p.blocks * c.p.block);
+}
+
 TEST_CASE("the warps that widen take every block once, the last of each part first") {
   std::mt19937 random{2};
   for (int round = 0; round < 200; ++round) {
