@@ -171,14 +171,29 @@ struct tile_copies {
   i32 first_block, keys;
   i32 first_query, entry;  ///< of the bias
   i32 head, head_kv, entry_q, entry_k, token_q, token_k;
-  i32 made;                ///< with keys that are widened: blocks from here on are there
   page_rows last, before;  ///< rows of block n, and of n - 1
+};
+
+/// The same where keys are widened. Kernels of other keys do without the member: even unused, it changes what
+/// the compiler makes of them.
+struct widened_copies : tile_copies {
+  i32 made;  ///< blocks from here on are there
+};
+
+template <bool Widens>
+struct copies_kind {
+  using type = tile_copies;
+};
+template <>
+struct copies_kind<true> {
+  using type = widened_copies;
 };
 
 /// One of the warps that feed the others, by what it copies. The first of those that copy keys announces
 /// tiles and copies queries.
 template <class Shape, bool Keys = true, bool Values = true>
 struct warp_producer {
+  using copies = typename copies_kind<Shape::widens>::type;
   const tensor_map& q_map;
   const tensor_map& k_map;
   const tensor_map& v_map;
@@ -231,7 +246,7 @@ struct warp_producer {
 
   /// Announces the next tile. It is looked for while the one before is copied, since what its lengths and its
   /// pages are takes several reads of memory, one after the other.
-  __device__ __forceinline__ bool next(tile_copies& c) {
+  __device__ __forceinline__ bool next(copies& c) {
     tile t;
     tile_source from;
     if (!tiles.next(t, from)) return false;
@@ -274,7 +289,7 @@ struct warp_producer {
   }
 
   /// Waits until block n of the tile is made; those before it are looked at too.
-  __device__ __forceinline__ void wait_for_block(tile_copies& c, i32 n) {
+  __device__ __forceinline__ void wait_for_block(copies& c, i32 n) {
     if constexpr (Shape::widens) {
       if (n >= c.made) return;
       const u32* const done = p.done + 1 + (c.entry_k * p.heads_kv + c.head_kv) * p.blocks;
@@ -324,11 +339,12 @@ struct warp_producer {
     }
     if constexpr (!Keys) return;
     wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
-    const u32 to = shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k;
     if constexpr (Shape::widened) {
-      load_widened(p.keys, to, bars.full_k(at_k.stage), head, mine);
+      load_widened(p.keys, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
+                   bars.full_k(at_k.stage), head, mine);
     } else {
-      load<Shape::panels>(k_map, to, bars.full_k(at_k.stage), head, mine);
+      load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
+                          bars.full_k(at_k.stage), head, mine);
     }
     at_k.advance();
   }
@@ -340,11 +356,12 @@ struct warp_producer {
     }
     if constexpr (!Values) return;
     wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
-    const u32 to = shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v;
     if constexpr (Shape::widened) {
-      load_widened(p.values, to, bars.full_v(at_v.stage), head, mine);
+      load_widened(p.values, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
+                   bars.full_v(at_v.stage), head, mine);
     } else {
-      load<Shape::panels_v>(v_map, to, bars.full_v(at_v.stage), head, mine);
+      load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
+                            bars.full_v(at_v.stage), head, mine);
     }
     at_v.advance();
   }
@@ -389,7 +406,7 @@ struct warp_producer {
   }
 
   __device__ __forceinline__ void run() {
-    tile_copies c;
+    copies c;
     bool more = next(c);
 #pragma unroll 1
     while (more) {
@@ -398,7 +415,7 @@ struct warp_producer {
       load_k(c.head_kv, c.last);
       load_q(c);
       load_bias(c, c.n);
-      tile_copies following;
+      copies following;
       more = next(following);
 #pragma unroll 1
       for (; c.n > c.first_block; --c.n) {
