@@ -74,6 +74,12 @@ __device__ __forceinline__ void produce(const tensor_map& q_map, const tensor_ma
   arrive(bars.full_q(at_q.stage));
 }
 
+/// Waits for the launch before, whose stores this thread's copies then read. It has also cleared the counter.
+__device__ __forceinline__ void wait_for_widened() {
+  sy::ptx::wait_for_previous_launch();
+  fence_async_global();
+}
+
 template <class Shape>
 __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_map& k_map,
                                           const tensor_map& v_map, const tensor_map& bias_map,
@@ -115,10 +121,15 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
       if constexpr (Shape::feeders > 1) {
         feed<Shape>(q_map, k_map, v_map, bias_map, p, bars, shared, places);
       } else {
-        if (threadIdx.x < 32)
+        if (threadIdx.x < 32) {
+          if constexpr (Shape::widened && !Shape::widens) wait_for_widened();
           warp_producer<Shape>{q_map, k_map, v_map, bias_map, p, bars, shared, places}.run();
+        }
         if constexpr (Shape::narrow) {
           if (threadIdx.x >= 32) widen_blocks<Shape>(bars, shared);
+        }
+        if constexpr (Shape::widens) {
+          if (threadIdx.x >= 32) widening_warp<Shape>{p, shared}.run();
         }
       }
     } else {
@@ -151,4 +162,12 @@ __device__ __forceinline__ void attention(const tensor_map& q_map, const tensor_
            const __grid_constant__ hopper::tensor_map v, const __grid_constant__ hopper::tensor_map bias, \
            const __grid_constant__ typename hopper::shape<__VA_ARGS__>::problem_type p) {                 \
     hopper::attention<hopper::shape<__VA_ARGS__>>(q, k, v, bias, p);                                      \
+  }
+
+/// The same over keys and values that are widened in the workspace.
+#define ATTENTION_FORWARD_WIDENED(name, ...)                                              \
+  extern "C" __global__ void __launch_bounds__((hopper::shape<__VA_ARGS__>::threads), 1)  \
+      name(const __grid_constant__ hopper::tensor_map q,                                  \
+           const __grid_constant__ typename hopper::shape<__VA_ARGS__>::problem_type p) { \
+    hopper::attention<hopper::shape<__VA_ARGS__>>(q, q, q, q, p);                         \
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "hopper_parts.hpp"
+#include "hopper_widen_rows.hpp"
 
 namespace hopper {
 
@@ -68,18 +69,38 @@ struct split_problem : extended_problem {
   i64 splits;
 };
 
-/// With keys and values in e4m3, in parts or not.
+/// With keys and values that have scales, in parts or not.
 template <class Base>
-struct narrow_problem : Base {
+struct scaled_problem : Base {
   const float* k_scale;  ///< of KV head h at k_scale[h * k_scale_stride]; null: 1
   const float* v_scale;
   i64 k_scale_stride;
   i64 v_scale_stride;
 };
 
-/// What is added to scores, other than by a mask, and keys and values in e4m3, whose scores have scales. A
-/// bias is loaded by who adds it; with `bias_tiles` it comes through the copy engine where that can read it.
-enum class term { none, alibi, bias, bias_tiles, narrow };
+/// With keys and values in 16 bits that were made from such in e4m3: [batch, heads_kv, blocks], each block as
+/// the products read it in shared memory.
+template <class Base>
+struct widened_problem : scaled_problem<Base> {
+  const unsigned char* keys;
+  const unsigned char* values;
+  i64 blocks;  ///< of a head
+};
+
+/// The same, made by the launch itself.
+template <class Base>
+struct widening_problem : widened_problem<Base> {
+  widening source;
+  u32* done;  ///< a counter, then of each block of keys how much is there: 2 with the values; starts at 0
+  i32 items_at_once;  ///< heads of keys that the first tiles see
+  i32 parts;          ///< of the keys of a head, which tiles take side by side
+};
+
+/// What is added to scores, other than by a mask, and keys and values in e4m3, whose scores have scales:
+/// these come as they are (`narrow`), in 16 bits from the launch before (`widened`, hopper_widen.cu), or in
+/// 16 bits from this launch (`widening`, hopper_forward_widening.hpp). A bias is loaded by who adds it; with
+/// `bias_tiles` it comes through the copy engine where that can read it.
+enum class term { none, alibi, bias, bias_tiles, narrow, widened, widening };
 
 template <bool Extended, term Term, bool Split>
 struct problem_kind {
@@ -99,11 +120,27 @@ struct problem_kind<true, term::bias_tiles, false> {
 };
 template <>
 struct problem_kind<true, term::narrow, false> {
-  using type = narrow_problem<extended_problem>;
+  using type = scaled_problem<extended_problem>;
 };
 template <>
 struct problem_kind<true, term::narrow, true> {
-  using type = narrow_problem<split_problem>;
+  using type = scaled_problem<split_problem>;
+};
+template <>
+struct problem_kind<true, term::widened, false> {
+  using type = widened_problem<extended_problem>;
+};
+template <>
+struct problem_kind<true, term::widened, true> {
+  using type = widened_problem<split_problem>;
+};
+template <>
+struct problem_kind<true, term::widening, false> {
+  using type = widening_problem<extended_problem>;
+};
+template <>
+struct problem_kind<true, term::widening, true> {
+  using type = widening_problem<split_problem>;
 };
 template <>
 struct problem_kind<true, term::none, true> {
@@ -149,10 +186,15 @@ struct shape {
   // Blocks in e4m3, which three warps turn into blocks of `type` in the stages.
   static constexpr bool narrow = Term == term::narrow;
   static constexpr int narrow_stages = narrow ? 2 : 0;
+  static constexpr bool widens = Term == term::widening;
+  static constexpr bool widened = Term == term::widened || widens;  ///< in 16 bits, in the workspace
+  static constexpr bool scaled = narrow || widened;                 ///< keys and values have scales
   // Blocks of keys start at multiples of their size, and the last may reach behind its sequence. A page holds
   // whole ones; and the copy engine traps on a box whose rows start at no multiple of 16 bytes, as those of a
   // bias would.
-  static constexpr bool whole_blocks = paged || bias_stages > 0;
+  static constexpr bool whole_blocks = paged || bias_stages > 0 || widened;
+  static constexpr bool clears_values =
+      whole_blocks && !widened;  ///< behind the end, where widened ones have zeros
   static constexpr bool split = Split;
   static constexpr bool copies_out = false;  ///< whether results leave through a buffer and the copy engine
   // Blocks that a warpgroup does not see before those that it sees, or behind them; the first of two and the
@@ -165,10 +207,13 @@ struct shape {
   /// Warps that copy; beside keys in e4m3, the others widen them.
   static constexpr int feeders = !paged || narrow ? 1 : panels > 1 && panels_v > 1 ? 4 : 2;
   static constexpr int threads = 128 * (Warpgroups + 1);
-  // Of a thread of the consumers, and of the producer.
+  // Of a thread of the consumers, and of the producer, which has more where its warps widen.
+  static constexpr u32 given = 16;
   static constexpr bool tight = Warpgroups == 2 && product_v / 2 + Keys * 3 / 4 > 190;
-  static constexpr u32 registers = Warpgroups == 3 ? 160 : tight ? 240 : 232;
-  static constexpr u32 producer_registers = Warpgroups == 3 ? 32 : tight ? 24 : 40;
+  static constexpr u32 of_consumer = Warpgroups == 3 ? 160 : tight ? 240 : 232;
+  static constexpr u32 registers = of_consumer - (widens ? given : 0);
+  static constexpr u32 of_producer = Warpgroups == 3 ? 32 : tight ? 24 : 40;
+  static constexpr u32 producer_registers = of_producer + (widens ? 2 * given : 0);
   static constexpr u32 panel_q = rows * 128;
   static constexpr u32 panel_k = Keys * 128;
   static constexpr u32 bytes_q = panels * panel_q;
@@ -186,8 +231,11 @@ struct shape {
   // A tile's is read until its result is written, when the next one's queries have been multiplied.
   static constexpr int tile_slots = extended ? 5 : 4;          // a warp looks for the next tile early
   static constexpr u32 at_kinds = at_tiles + tile_slots * 64;  ///< what the narrow stages hold
-  static constexpr u32 shared_bytes = at_kinds + (narrow ? 64 : 0);
-  static_assert(!narrow || (Dim == DimV && Dim % 64 == 0));
+  static constexpr u32 at_widening = at_tiles + tile_slots * 64;
+  static constexpr u32 bytes_widening = Keys * 8 + 8192;  ///< of a warp that widens
+  static constexpr u32 shared_bytes = at_kinds + (narrow ? 64 : widens ? 3 * bytes_widening : 0);
+  static_assert(!scaled || (Dim == DimV && Dim % 64 == 0));
+  static_assert(!widens || Warpgroups == 2);  // three need all registers
   static_assert(QueryStages + 2 + (extended ? 1 : 0) <= tile_slots);
 };
 
@@ -293,7 +341,7 @@ __device__ __forceinline__ void take_part(const typename Shape::problem_type& p,
   const i32 splits = static_cast<i32>(p.splits);
   const i32 begin = t.first_block + count * part / splits;
   const i32 end = t.first_block + count * (part + 1) / splits;
-  if constexpr (Shape::narrow) {
+  if constexpr (Shape::scaled) {
     t.extra |= part << 16;
   } else {
     t.extra = part;
@@ -336,10 +384,11 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
   if (p.has & has_cu_k) {
     from.token_k = __ldg(p.cu_seqlens_k + entry);
     t.keys = __ldg(p.cu_seqlens_k + entry + 1) - from.token_k;
-    from.entry_k = 0;
+    if constexpr (!Shape::widened) from.entry_k = 0;
   }
   if (p.has & has_used_q) queries = __ldg(p.seqused_q + entry);
   if (p.has & has_used_k) t.keys = __ldg(p.seqused_k + entry);
+  if constexpr (Shape::widened) t.keys = min(t.keys, p.seqlen_k);  // as in keys_of_entry()
   if (!Shape::whole_blocks && (p.has & has_cu_k)) t.foreign = max(Shape::keys - t.keys, 0);
   const i32 tokens = tokens_of<Shape>(p);
   t.first = at * tokens;
@@ -360,7 +409,7 @@ __device__ __forceinline__ bool locate(const typename Shape::problem_type& p, i3
   }
   if constexpr (Shape::alibi) t.extra = t.keys - queries;
   if constexpr (Shape::biased) t.extra = entry;
-  if constexpr (Shape::narrow) t.extra = from.head_kv;
+  if constexpr (Shape::scaled) t.extra = from.head_kv;
   if constexpr (Shape::split) {
     t.lse = static_cast<i64>(entry * p.heads + from.head) * p.seqlen_q;
     t.out = t.lse * Shape::dim_v;

@@ -14,6 +14,7 @@
 
 #include "hopper_forward_narrow.hpp"
 #include "hopper_forward_tiles.hpp"
+#include "hopper_forward_widening.hpp"
 
 namespace hopper {
 
@@ -173,10 +174,26 @@ struct tile_copies {
   page_rows last, before;  ///< rows of block n, and of n - 1
 };
 
+/// The same where keys are widened. Kernels of other keys do without the member: even unused, it changes what
+/// the compiler makes of them.
+struct widened_copies : tile_copies {
+  i32 made;  ///< blocks from here on are there
+};
+
+template <bool Widens>
+struct copies_kind {
+  using type = tile_copies;
+};
+template <>
+struct copies_kind<true> {
+  using type = widened_copies;
+};
+
 /// One of the warps that feed the others, by what it copies. The first of those that copy keys announces
 /// tiles and copies queries.
 template <class Shape, bool Keys = true, bool Values = true>
 struct warp_producer {
+  using copies = typename copies_kind<Shape::widens>::type;
   const tensor_map& q_map;
   const tensor_map& k_map;
   const tensor_map& v_map;
@@ -218,6 +235,7 @@ struct warp_producer {
 
   /// Where this lane's part of block n lies.
   [[nodiscard]] __device__ __forceinline__ page_rows find(const tile_copies& c, i32 n) const {
+    if constexpr (Shape::widened) return {tiles.lane == 0 ? c.entry_k : -1, n};
     if constexpr (!Shape::paged)
       return {tiles.lane == 0 ? c.entry_k : -1, c.token_k + start_of<Shape>(n, c.keys)};
     const i32 key = n * Shape::keys + tiles.lane * rows;
@@ -228,7 +246,7 @@ struct warp_producer {
 
   /// Announces the next tile. It is looked for while the one before is copied, since what its lengths and its
   /// pages are takes several reads of memory, one after the other.
-  __device__ __forceinline__ bool next(tile_copies& c) {
+  __device__ __forceinline__ bool next(copies& c) {
     tile t;
     tile_source from;
     if (!tiles.next(t, from)) return false;
@@ -248,6 +266,7 @@ struct warp_producer {
     c.entry_k = from.entry_k;
     c.token_q = from.token_q + t.begin;
     c.token_k = from.token_k;
+    if constexpr (Shape::widens) c.made = t.last_block;
     c.last = find(c, c.n);
     c.before = find(c, c.n - 1);
     return true;
@@ -267,6 +286,31 @@ struct warp_producer {
       copy_box(to + static_cast<u32>(d) * Shape::panel_k + static_cast<u32>(tiles.lane * rows) * 128, map,
                barrier, 64 * d, mine.first, head, mine.page);
     }
+  }
+
+  /// Waits until block n of the tile is made; those before it are looked at too.
+  __device__ __forceinline__ void wait_for_block(copies& c, i32 n) {
+    if constexpr (Shape::widens) {
+      if (n >= c.made) return;
+      const u32* const done = p.done + 1 + (c.entry_k * p.heads_kv + c.head_kv) * p.blocks;
+      u32 missing;
+      do {
+        const i32 at = n - tiles.lane;
+        missing = __ballot_sync(0xffffffff, at >= c.first_block && load_acquire(done + at) < 2);
+      } while (missing & 1);
+      c.made = n - (missing != 0 ? __ffs(static_cast<int>(missing)) - 2 : 31);
+      __syncwarp();
+      fence_async_global();
+    }
+  }
+
+  /// A block that was widened.
+  __device__ __forceinline__ void load_widened(const unsigned char* from, u32 to, u32 barrier, i32 head,
+                                               page_rows mine) {
+    if (mine.page < 0) return;
+    const i64 block = (mine.page * p.heads_kv + head) * p.blocks + mine.first;
+    arrive_expecting(barrier, Shape::bytes_k);
+    copy_bytes(to, from + block * Shape::bytes_k, Shape::bytes_k, barrier);
   }
 
   /// A block in e4m3, for the warps that widen it.
@@ -295,8 +339,13 @@ struct warp_producer {
     }
     if constexpr (!Keys) return;
     wait(bars.empty_k(at_k.stage), at_k.phase ^ 1);
-    load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
-                        bars.full_k(at_k.stage), head, mine);
+    if constexpr (Shape::widened) {
+      load_widened(p.keys, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
+                   bars.full_k(at_k.stage), head, mine);
+    } else {
+      load<Shape::panels>(k_map, shared + Shape::at_k + static_cast<u32>(at_k.stage) * Shape::bytes_k,
+                          bars.full_k(at_k.stage), head, mine);
+    }
     at_k.advance();
   }
 
@@ -307,8 +356,13 @@ struct warp_producer {
     }
     if constexpr (!Values) return;
     wait(bars.empty_v(at_v.stage), at_v.phase ^ 1);
-    load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
-                          bars.full_v(at_v.stage), head, mine);
+    if constexpr (Shape::widened) {
+      load_widened(p.values, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
+                   bars.full_v(at_v.stage), head, mine);
+    } else {
+      load<Shape::panels_v>(v_map, shared + Shape::at_v + static_cast<u32>(at_v.stage) * Shape::bytes_v,
+                            bars.full_v(at_v.stage), head, mine);
+    }
     at_v.advance();
   }
 
@@ -352,19 +406,21 @@ struct warp_producer {
   }
 
   __device__ __forceinline__ void run() {
-    tile_copies c;
+    copies c;
     bool more = next(c);
 #pragma unroll 1
     while (more) {
       at_tile.advance();
+      wait_for_block(c, c.n);
       load_k(c.head_kv, c.last);
       load_q(c);
       load_bias(c, c.n);
-      tile_copies following;
+      copies following;
       more = next(following);
 #pragma unroll 1
       for (; c.n > c.first_block; --c.n) {
         const page_rows after = find(c, c.n - 2);  // asked for before the waits
+        wait_for_block(c, c.n - 1);
         load_k(c.head_kv, c.before);
         load_bias(c, c.n - 1);
         load_v(c.head_kv, c.last);

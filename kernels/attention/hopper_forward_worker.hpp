@@ -47,7 +47,7 @@ struct consumer {
   const type* bias_row[Shape::biased ? 2 : 1];  ///< key 0 of this thread's rows
   bool bias_pairs = false;                      ///< whether two keys' biases can be loaded at once
   bool plain_scale;
-  float tile_scale = 0.0F;   ///< with e4m3: of the scores of the tile
+  float tile_scale = 0.0F;   ///< with scales: of the scores of the tile
   float last_factor = 0.0F;  ///< and the factor of the tile before
   i32 before = 0;            ///< blocks of keys that come before the first that this warpgroup's rows see
   i32 behind = 0;            ///< and behind the last
@@ -73,19 +73,19 @@ struct consumer {
 
   /// What scores are multiplied with.
   [[nodiscard]] __device__ __forceinline__ float scale_now() const {
-    if constexpr (Shape::narrow) return tile_scale;
+    if constexpr (Shape::scaled) return tile_scale;
     return p.scale;
   }
 
   /// The factor of the tile that is written.
   [[nodiscard]] __device__ __forceinline__ float finished_factor() const {
-    if constexpr (Shape::narrow) return last_factor;
+    if constexpr (Shape::scaled) return last_factor;
     return factor;
   }
 
   /// Takes up the scale of a KV head's keys.
   __device__ __forceinline__ void take_scale(i32 head_kv) {
-    if constexpr (Shape::narrow) {
+    if constexpr (Shape::scaled) {
       last_factor = factor;
       tile_scale = p.scale;
       if (p.k_scale != nullptr) tile_scale *= __ldg(p.k_scale + head_kv * p.k_scale_stride);
@@ -96,7 +96,7 @@ struct consumer {
 
   /// What a tile's results are multiplied with.
   [[nodiscard]] __device__ __forceinline__ float value_scale(const tile& t) const {
-    if constexpr (Shape::narrow) {
+    if constexpr (Shape::scaled) {
       if (p.v_scale != nullptr) return __ldg(p.v_scale + head_kv_of(t) * p.v_scale_stride);
     }
     return 1.0F;
@@ -106,7 +106,7 @@ struct consumer {
   }
   /// Which part of the keys a tile sees.
   [[nodiscard]] __device__ __forceinline__ static i32 part_of(const tile& t) {
-    return Shape::narrow ? t.extra >> 16 : t.extra;
+    return Shape::scaled ? t.extra >> 16 : t.extra;
   }
 
   /// The warpgroup's place among those that have other rows.
@@ -404,7 +404,7 @@ struct consumer {
     t.last_block = uniform(seen.last_block);
     t.full_begin = uniform(seen.full_begin);
     t.full_end = uniform(seen.full_end);
-    if constexpr (Shape::narrow) {
+    if constexpr (Shape::scaled) {
       take_scale(t.first_block < 0 ? 0 : uniform(head_kv_of(given)));
       if (!plain_scale) t.full_end = 0;
     }
@@ -442,7 +442,7 @@ struct consumer {
     start_scores(scores, at_k.stage);
     rescale(rows);
     wait(bars.full_v(at_v.stage), at_v.phase);
-    if constexpr (Shape::whole_blocks && !Crosses) {
+    if constexpr (Shape::clears_values && !Crosses) {
       if (n + 1 == t.keys / Shape::keys) clear_values(t.keys % Shape::keys, Shape::keys, at_v.stage);
     }
     pin(out);
@@ -527,7 +527,7 @@ struct consumer {
         wait(bars.full_v(at_v.stage), at_v.phase);
         clear_values(0, t.foreign, at_v.stage);
       }
-      if constexpr (Shape::whole_blocks) {
+      if constexpr (Shape::clears_values) {
         if (n + 1 == t.keys / Shape::keys) {
           wait(bars.full_v(at_v.stage), at_v.phase);
           clear_values(t.keys % Shape::keys, Shape::keys, at_v.stage);
@@ -569,7 +569,7 @@ struct consumer {
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
       if constexpr (Shape::extended) {
         finish_extended_row(t, here + 8 * r, rows.maximum[r] * finished_factor(), sum, share[r]);
-        if constexpr (Shape::narrow) share[r] *= value_scale(t);
+        if constexpr (Shape::scaled) share[r] *= value_scale(t);
         continue;
       }
       share[r] = sum > 0.0F ? __fdividef(1.0F, sum) : 0.0F;

@@ -27,6 +27,8 @@ NEEDED = [
     ("attention_forward", HALVES, ("biased=true",), ("head_dim=64", "head_dim=80", "head_dim=128"), ("mask=none", "mask=causal")),
     ("attention_forward", HALVES, tuple(f"head_dim={n}" for n in (40, 72, 80, 88, 512)), ("mask=none", "mask=causal")),
     ("attention_forward", HALVES, ("seqlen_k=77",), tuple(f"head_dim={n}" for n in (40, 64, 80, 128))),
+    ("attention_forward", HALVES, ("kv_dtype=f8_e4m3",), ("soft_capped=true",), ("head_dim=64", "head_dim=128", "head_dim=256")),
+    ("attention_forward", HALVES, ("kv_dtype=f8_e4m3",), ("packed_q=true", "kv=dense", "sink=true", "window=true")),
     ("attention_forward", ("dtype=bf16",), ("block_masked=true",), tuple(f"mask_kind={n}" for n in range(6))),
     ("attention_backward", TYPES, ("head_dim=64", "head_dim=128"), ("mask=none", "mask=causal_bottom_right")),
     ("attention_backward", HALVES, ("soft_capped=true",), ("head_dim=128", "head_dim=256")),

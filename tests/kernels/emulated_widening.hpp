@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What kernels/attention/hopper_widen_rows.hpp needs of CUDA, on the CPU. Reads of constant memory are
+// recorded.
+#pragma once
+
+#include <algorithm>
+#include <set>
+
+#define __device__
+#define __forceinline__ inline
+
+inline std::set<const int*> widening_reads;
+
+inline int __ldg(const int* from) {
+  widening_reads.insert(from);
+  return *from;
+}
+
+using std::max;
+using std::min;
+
+#include <attention/hopper_widen_rows.hpp>
