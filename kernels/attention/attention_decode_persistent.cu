@@ -24,9 +24,12 @@ template <class Shape>
 constexpr int persistent_shared_bytes = Shape::ring_bytes +
                                         Shape::Warps* static_cast<int>(sizeof(joined<Shape>));
 
-/// The tiles of a KV head, sequence after sequence. The blocks of a group have the same stretch of it, each
-/// for a KV head of its own: they read a page of keys at about the same time, so that its address is
-/// translated once.
+/// What a sequence costs a block besides its tiles, in tiles: its queries are loaded, and the warps join.
+constexpr int sequence_cost = 6;
+
+/// The tiles of a KV head, sequence after sequence, with a gap of `sequence_cost` behind each that has keys.
+/// The blocks of a group have the same stretch of it, each for a KV head of its own: they read a page of keys
+/// at about the same time.
 template <int Keys>
 struct tile_line {
   const decode_call& call;
@@ -37,48 +40,53 @@ struct tile_line {
   __device__ __forceinline__ tile_line(const decode_call& of, const decode_rows& of_rows, int lane)
       : call{of}, rows{of_rows} {
     if (call.seqused_k == nullptr) {
-      total = decode_span<Keys>{call, rows, 0}.tiles * call.batch;
+      total = length_of(0) * call.batch;
       return;
     }
-    for (int b = lane; b < call.batch; b += 32) total += decode_span<Keys>{call, rows, b}.tiles;
+    for (int b = lane; b < call.batch; b += 32) total += length_of(b);
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0U, total, step);
   }
-  /// The first tile of group `group` of `groups`: total * group / groups, in 32 bits.
+  /// Of a sequence, with the gap.
+  [[nodiscard]] __device__ __forceinline__ int length_of(int b) const {
+    const int tiles = decode_span<Keys>{call, rows, b}.tiles;
+    return tiles > 0 ? tiles + sequence_cost : 0;
+  }
+  /// Where group `group` of `groups` starts: total * group / groups, in 32 bits.
   [[nodiscard]] __device__ __forceinline__ int first_of(int group, int groups) const {
     const int each = total / groups;
     return group * each + group * (total - each * groups) / groups;
   }
-  /// The first tile of a sequence.
+  /// Where a sequence starts.
   [[nodiscard]] __device__ __forceinline__ int first_of_sequence(int b, int lane) const {
-    if (call.seqused_k == nullptr) return decode_span<Keys>{call, rows, 0}.tiles * b;
+    if (call.seqused_k == nullptr) return length_of(0) * b;
     int sum = 0;
-    for (int i = lane; i < b; i += 32) sum += decode_span<Keys>{call, rows, i}.tiles;
+    for (int i = lane; i < b; i += 32) sum += length_of(i);
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
     return sum;
   }
-  /// The sequence of a tile below `total`, and the tile's number in it.
-  __device__ __forceinline__ int sequence_of(int tile, int& within, int lane) const {
+  /// The sequence of a place below `total`, and how far it is in it.
+  __device__ __forceinline__ int sequence_of(int place, int& within, int lane) const {
     if (call.seqused_k == nullptr) {
-      const int each = decode_span<Keys>{call, rows, 0}.tiles;
-      within = tile % each;
-      return tile / each;
+      const int each = length_of(0);
+      within = place % each;
+      return place / each;
     }
     int before = 0;
     for (int base = 0;; base += 32) {
       const int b = base + lane;
-      const int here = b < call.batch ? decode_span<Keys>{call, rows, b}.tiles : 0;
+      const int here = b < call.batch ? length_of(b) : 0;
       int through = here;
 #pragma unroll
       for (int step = 1; step < 32; step *= 2) {
         const int lower = __shfl_up_sync(~0U, through, step);
         if (lane >= step) through += lower;
       }
-      const u32 behind = __ballot_sync(~0U, before + through > tile);
+      const u32 behind = __ballot_sync(~0U, before + through > place);
       if (behind != 0) {
         const int found = __ffs(static_cast<int>(behind)) - 1;
-        within = tile - before - __shfl_sync(~0U, through - here, found);
+        within = place - before - __shfl_sync(~0U, through - here, found);
         return base + found;
       }
       before += __shfl_sync(~0U, through, 31);
@@ -86,20 +94,27 @@ struct tile_line {
   }
 };
 
-/// A place on the line: a tile of a sequence.
+/// A tile of a sequence and its place on the line; past the end `b` is the batch.
 template <int Keys>
-struct line_place {
-  int b, tile;
+struct line_tile {
+  int b, tile, place;
   decode_span<Keys> span;
 
-  __device__ __forceinline__ line_place(const decode_call& call, const decode_rows& rows, int sequence,
-                                        int within)
-      : b{sequence}, tile{within}, span{call, rows, sequence} {}
-  /// Moves on; past the end b is the batch.
+  /// The first tile at `from` or behind, which lies `within` sequence `sequence`.
+  __device__ __forceinline__ line_tile(const decode_call& call, const decode_rows& rows, int from,
+                                       int sequence, int within)
+      : b{sequence}, tile{within}, place{from}, span{call, rows, sequence} {
+    if (tile < span.tiles) return;
+    place -= tile - span.tiles;
+    tile = span.tiles;
+    advance(call, rows, 0);
+  }
   __device__ __forceinline__ void advance(const decode_call& call, const decode_rows& rows, int tiles) {
     tile += tiles;
+    place += tiles;
     while (tile >= span.tiles) {
       tile -= span.tiles;
+      if (span.tiles > 0) place += sequence_cost;
       if (++b == call.batch) return;
       if (call.seqused_k != nullptr) span = decode_span<Keys>{call, rows, b};
     }
@@ -141,27 +156,23 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
   if (first >= last) return;
   int within = 0;
   const int sequence = line.sequence_of(first, within, lane);
-  line_place<Keys> at{call, rows, sequence, within};  // what is computed next, of the block
-  line_place<Keys> ahead = at;                        // what is copied next, of the warp
-  ahead.advance(call, rows, warp);
-  int copied = first + warp;
+  line_tile<Keys> at{call, rows, first, sequence, within};  // what is computed next, of the block
+  line_tile<Keys> ahead = at;                               // what is copied next, of the warp
+  if (at.place < last) ahead.advance(call, rows, warp);
 
   const tile_ring<Shape> ring{call, memory, warp, 0, lane};
   auto* const warps = reinterpret_cast<joined<Shape>*>(memory + Shape::ring_bytes);
   // Asked for a tile ahead, so that no copy waits for it.
-  int page = Shape::Paged && copied < last ? ring.page(ahead.b, ahead.key(), ahead.span.end) : 0;
+  int page = Shape::Paged && ahead.place < last ? ring.page(ahead.b, ahead.key(), ahead.span.end) : 0;
   const auto copy_keys = [&](int stage) {
-    if (copied < last) ring.copy_keys(stage, ahead.b, head_kv, ahead.key(), ahead.span.end, page);
+    if (ahead.place < last) ring.copy_keys(stage, ahead.b, head_kv, ahead.key(), ahead.span.end, page);
     commit_copies();
   };
   const auto copy_values = [&](int stage) {
-    if (copied < last) {
+    if (ahead.place < last) {
       ring.copy_values(stage, ahead.b, head_kv, ahead.key(), ahead.span.end, page);
-      copied += Warps;
-      if (copied < last) {
-        ahead.advance(call, rows, Warps);
-        if constexpr (Shape::Paged) page = ring.page(ahead.b, ahead.key(), ahead.span.end);
-      }
+      ahead.advance(call, rows, Warps);
+      if (Shape::Paged && ahead.place < last) page = ring.page(ahead.b, ahead.key(), ahead.span.end);
     }
     commit_copies();
   };
@@ -173,11 +184,11 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
 
   int stage = 0;
   row_state<Shape> state;
-  for (int done = first; done < last;) {
-    const int here = min(at.span.tiles - at.tile, last - done);
+  for (int seen = 0; at.place < last;) {
+    const int here = min(at.span.tiles - at.tile, last - at.place);
     state.start(call, rows, at.b, head_kv, lane);
     // Tile n of the block is warp n % Warps's.
-    for (int i = (warp + Warps - (done - first) % Warps) % Warps; i < here; i += Warps) {
+    for (int i = (warp + Warps - seen % Warps) % Warps; i < here; i += Warps) {
       state.take(
           call, rows, at.span, ring.k_tile(stage), ring.v_tile(stage), at.key() + i * Keys, warp, lane,
           [&] { copy_keys(stage); }, [&] { copy_values(stage); });
@@ -196,15 +207,15 @@ __device__ __forceinline__ void decode_persistent(const decode_call& call) {
                                            rows.query(r), d);
         continue;
       }
-      const i64 index = part_index(row_tile, blocks, block, done != first, Shape::rows) + r;
+      const i64 index = part_index(row_tile, blocks, block, seen != 0, Shape::rows) + r;
       if (d < call.head_dim_v) call.partial[index * call.head_dim_v + d] = value.value;
       if (d == 0) {
         call.partial_state[2 * index] = value.largest;
         call.partial_state[2 * index + 1] = value.total;
       }
     }
-    done += here;
-    if (done < last) at.advance(call, rows, here);
+    seen += here;
+    at.advance(call, rows, here);
   }
   wait_for_copies<0>();
 }
@@ -255,7 +266,8 @@ __device__ __forceinline__ void decode_join(const decode_call& call, int blocks)
       const int first = line.first_of(from + p, groups);
       const bool empty = first == line.first_of(from + p + 1, groups);
       const int block = (from + p) * call.heads_kv + head_kv;
-      index_of[p] = empty ? -1 : static_cast<int>(part_index(row_tile, blocks, block, first < begin, Rows));
+      const bool later = first < begin - sequence_cost;  // that group has a sequence before
+      index_of[p] = empty ? -1 : static_cast<int>(part_index(row_tile, blocks, block, later, Rows));
     }
   }
   wait_for_previous_launch();  // in any case: what follows takes this launch's end for that of both
