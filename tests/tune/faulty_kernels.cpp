@@ -72,6 +72,15 @@ void timed_activation(const block& at, const float* gate, const float* up, float
                           is_packed ? gate_stride : up_stride, out_stride);
 }
 
+/// After as many milliseconds as a call of few rows takes, or of 32 and more.
+template <int Few, int Many>
+void sized_activation(const block& at, const float* gate, const float* up, float* out, std::int64_t rows,
+                      std::int64_t columns, std::int64_t gate_stride, std::int64_t up_stride,
+                      std::int64_t out_stride) {
+  std::this_thread::sleep_for(std::chrono::milliseconds{rows < 32 ? Few : Many});
+  gated_activation<fault::none>(at, gate, up, out, rows, columns, gate_stride, up_stride, out_stride);
+}
+
 /// Queries alone, in the half style, with angles that are computed.
 template <fault Fault>
 void rotary(const block&, const float* q, float* out, std::int64_t batch, std::int64_t seqlen,
@@ -153,6 +162,8 @@ EXPORT_KERNEL(gated_activation_dense, gated_activation<fault::dense>);
 EXPORT_KERNEL(gated_activation_overflow, gated_activation<fault::overflow>);
 EXPORT_KERNEL(gated_activation_aligned, gated_activation<fault::aligned>);
 EXPORT_KERNEL(gated_activation_for_split, (timed_activation<2, 20>));
+EXPORT_KERNEL(gated_activation_for_few, (sized_activation<2, 30>));
+EXPORT_KERNEL(gated_activation_for_many, (sized_activation<14, 3>));
 EXPORT_KERNEL(gated_activation_for_both, (timed_activation<4, 6>));
 EXPORT_KERNEL(gated_activation_for_packed, (timed_activation<60, 2>));
 EXPORT_KERNEL(gated_activation_for_both_but_wrong, (timed_activation<3, 4, fault::overflow>));

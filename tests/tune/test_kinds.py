@@ -137,6 +137,16 @@ def test_kinds_are_judged():
     check(3 * packed < split and abs(time / (split * packed) ** 0.5 - 1) < 0.001, f"{split}, {packed}: {time}")
 
 
+def test_hopeless_at_other_sizes():
+    # What is hopeless for few rows may be the best for many, and the other way round.
+    root = make_kinds_root("sizes", ids=("for_few", "for_many"))
+    table = os.path.join(root, "t.json")
+    words = "gated_activation dtype=f32 function=gelu_tanh packed=false rows=3,64 columns=40".split()
+    run(root, *words, "-o", table, *LOOSE)
+    first = {rows_of: fastest(row) for (rows_of, _), row in rows(read_table(table)).items()}
+    check(first == {3: "for_few", 64: "for_many"}, first)
+
+
 def test_options_of_the_workload():
     # Options that no axis holds: a run that was stopped does not take the times of one kind for those of another.
     root = cases.make_faulty_root(os.path.join(FOLDER, "options"), FAULTY_KERNELS, "rotary", ["right"])

@@ -2,6 +2,8 @@
 #include "tune/measure.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <utility>
 
 #include <switchyard/base/text.hpp>
@@ -154,6 +156,18 @@ std::string measuring_worker::kind_key_of(const serving& variant) const {
     if (op_.axes[axis].kind == sy::axis_kind::type) out += " " + std::to_string(full_[axis]);
   }
   for (const auto& [name, value] : problem_->options) out += " " + name + "=" + std::to_string(value);
+  return out;
+}
+
+/// The same for problems of about the same sizes: a variant that is slow for one long sequence may be the
+/// best for many short ones.
+std::string measuring_worker::size_key_of(const serving& variant) const {
+  std::string out = kind_key_of(variant);
+  for (std::size_t axis = 0; axis < full_.size(); ++axis) {
+    if (op_.axes[axis].kind != sy::axis_kind::type)
+      out += " " + std::to_string(
+                       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(full_[axis], 0))));
+  }
   return out;
 }
 

@@ -161,6 +161,7 @@ class measuring_worker {
   void timed_turns(std::vector<contender>& all, bool exhaustive, const race_hooks& hooks);
   [[nodiscard]] std::string key_of(const serving& variant) const;
   [[nodiscard]] std::string kind_key_of(const serving& variant) const;
+  [[nodiscard]] std::string size_key_of(const serving& variant) const;
   void check(const serving& variant);
   void check_again(const serving& variant);
   [[nodiscard]] std::string find_mistake(const serving& variant, std::size_t runs);
@@ -181,6 +182,7 @@ class measuring_worker {
   double largest_error_ = 0;  ///< in the last comparison
   bool ready_ = false;
   std::map<std::string, double> last_share_;  ///< a variant's time over the best, by kind of calls
+  std::set<std::string> hopeless_;            ///< variants that took four times as long as the best, by sizes
   std::set<std::string> trusted_;             ///< variants that were judged for problems of their type
   std::set<std::string> checked_;
   std::set<std::string> judged_;

@@ -88,9 +88,8 @@ void measuring_worker::quick_turns(std::vector<contender>& all, bool exhaustive,
   double best = 0;
   std::string best_text;
   for (contender& racer : all) {
-    const auto known = last_share_.find(kind_key_of(racer.variant));
-    if (!exhaustive && best > 300 && known != last_share_.end() && known->second > 4) {
-      racer.out = true;  // hopeless at the previous problem, and its calls take long
+    if (!exhaustive && best > 300 && hopeless_.contains(size_key_of(racer.variant))) {
+      racer.out = true;  // hopeless at a problem of about these sizes, and its calls take long
       continue;
     }
     hooks.doing("quick " + racer.variant.id, best_text);
@@ -210,7 +209,9 @@ race_outcome measuring_worker::race(const std::vector<serving>& variants, bool e
                    [](const contender& a, const contender& b) { return a.median() < b.median(); });
   const contender& winner = all.front();
   for (const contender& racer : all) {
-    last_share_[kind_key_of(racer.variant)] = racer.median() / winner.median();
+    const double share = racer.median() / winner.median();
+    last_share_[kind_key_of(racer.variant)] = share;
+    if (share > 4) hopeless_.insert(size_key_of(racer.variant));
     out.times.push_back({racer.variant, racer.time(), racer.samples.size() >= winner.samples.size()});
   }
   if (winner.samples.size() >= 2) {
