@@ -18,6 +18,9 @@
 // them once. A latent cache in f8_e4m3 may have its other columns, the rotary ones, apart and in the queries'
 // type, and a scale for each 128 of a token's columns: attention_latent.hpp, the axis `rotary_apart`.
 //
+// Scales of keys and values in 16 bits are rare. The axis `scaled_16` tells such calls, so that a kernel may
+// leave them to others.
+//
 // For more than 16 queries, packed tensors, bias, dropout or f32, use attention_forward, which takes the same
 // caches.
 //
@@ -190,9 +193,14 @@ struct attention_decode {
                   return a.block_table != nullptr ? attention_kv::paged : attention_kv::dense;
                 }),
       type_axis("latent", [](const arguments& a) noexcept { return a.latent(); }),
-      flag_axis<&arguments::k_rotary>("rotary_apart"), flag_axis<&arguments::seqused_k>("seqused"),
-      type_axis<&arguments::page_size>(), type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(),
-      size_axis<&arguments::heads>(), size_axis<&arguments::heads_kv>(), size_axis<&arguments::seqlen_q>(),
+      flag_axis<&arguments::k_rotary>("rotary_apart"),
+      type_axis("scaled_16",
+                [](const arguments& a) noexcept {
+                  return truth{a.kv_dtype == a.dtype ? given(a.k_scale, a.v_scale).bits : 0};
+                }),
+      flag_axis<&arguments::seqused_k>("seqused"), type_axis<&arguments::page_size>(),
+      type_axis<&arguments::alignment>(), size_axis<&arguments::batch>(), size_axis<&arguments::heads>(),
+      size_axis<&arguments::heads_kv>(), size_axis<&arguments::seqlen_q>(),
       size_axis<&arguments::seqlen_k>());
 
   /// Kernels that do not know of rotary columns apart are not to read k beyond its columns.

@@ -100,6 +100,24 @@ TEST_CASE("decode is latent where the values are the first columns of the keys")
   CHECK(latent() == 1);
 }
 
+TEST_CASE("decode tells scales of keys or values in 16 bits, not those in e4m3") {
+  using operators::attention_decode;
+  auto call = legal<attention_decode>();
+  const auto scaled = [&] { return axis<attention_decode>(call, "scaled_16"); };
+  const auto* const one = reinterpret_cast<const float*>(storage.data());
+  CHECK(scaled() == 0);
+  for (auto scale : {&attention_decode::arguments::k_scale, &attention_decode::arguments::v_scale}) {
+    call.*scale = one;
+    CHECK(scaled() == 1);
+    CHECK(attention_decode::check(call).empty());
+    call.kv_dtype = dtype::f8_e4m3;
+    CHECK(scaled() == 0);
+    call.kv_dtype = call.dtype;
+    call.*scale = nullptr;
+  }
+  CHECK(scaled() == 0);
+}
+
 TEST_CASE("each end of a window is -1 or more") {
   auto call = legal<operators::attention_forward>();
   call.window_right = -2;
