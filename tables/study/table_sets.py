@@ -51,9 +51,15 @@ def make_roots(root, folder, device, problems):
         elif of.get("backend") == backend and of.get("name"):
             sets.setdefault(f"{of['name']} alone", {})[path] = table
     out = {}
+    own = next((table["device"] for table in sets[OWN].values()), None)
     for i, (which, tables) in enumerate([*sets.items(), (NONE, {})]):
         if not tables and which != NONE:
             continue
+        served = {table["operator"] for table in tables.values() if table.get("device", {}).get("name") == name}
+        if own:  # a table without rows tells what the device is, where it is not here and `explain` only has its name
+            empty = {"schema": "switchyard.table/1", "device": own, "groups": []}
+            names = {f"tables/{operator}/empty.json": operator for operator in set(problems) - served}
+            tables = {**tables, **{path: {**empty, "operator": operator} for path, operator in names.items()}}
         place = os.path.join(folder, f"set-{i}")
         os.makedirs(place)
         os.symlink(os.path.join(os.path.abspath(root), "kernels"), os.path.join(place, "kernels"))

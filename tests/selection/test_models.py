@@ -169,6 +169,27 @@ def check_tables(path, keep):
     expect(status != 0 and "no table of" in output, "a device that no table names", output)
 
 
+def check_absent(path):
+    """Choices for a device that is not here: the sets of tables that have no rows of it know it, too."""
+    root, copy = os.path.join(FOLDER, "absent"), os.path.join(FOLDER, "absent.jsonl")
+    shutil.rmtree(root, ignore_errors=True)
+    shutil.copytree(os.path.join(FOLDER, "own", "tables"), os.path.join(root, "tables"))
+    os.symlink(os.path.join(os.path.abspath(ROOT), "kernels"), os.path.join(root, "kernels"))
+    for table in glob.glob(os.path.join(root, "tables", "*", "*.json")):
+        with open(table, encoding="utf-8") as file:
+            content = json.load(file)
+        if content["device"]["name"] != "Another CPU":
+            content["device"]["name"] = "An absent CPU"
+            with open(table, "w", encoding="utf-8") as file:
+                json.dump(content, file)
+    lines, last = lines_of(path)
+    write(copy, lines, last["planned"], (last["device"][0], "An absent CPU"))
+    status, output = run("--choose", copy, TOOL, root, "--bound", "1e9")
+    expect(status == 0, "no choices for a device that is not here", output)
+    again, _ = lines_of(copy)
+    expect([line["chosen"] for line in again] == [line["chosen"] for line in lines], "other choices there", output)
+
+
 def bytes_of(path):
     with open(path, "rb") as file:
         return file.read()
@@ -277,6 +298,7 @@ def main():
             counted += 1
     expect(counted >= 15, "too few calls", counted)
     check_tables(path, keep)
+    check_absent(path)
     check_files(path)
     check_list(path)
     for time, measured, wanted in ((12.0, True, 0), (13.0, True, 1), (12.0, False, 1)):

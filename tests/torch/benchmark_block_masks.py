@@ -92,6 +92,7 @@ def contenders(given, q, k, v, mask, grad):
         from torch._functorch import config
 
         config.donated_buffer = False  # its backward runs more than once
+        torch.compiler.reset()  # else the ninth case exceeds the limit of recompilations of one function, and runs eagerly
         flex = torch.compile(flex_attention, dynamic=False, mode="max-autotune-no-cudagraphs" if given.tune else None)
     functions = {
         "switchyard": lambda q, k, v: sy.attention(q, k, v, block_mask=mask),
