@@ -6,15 +6,17 @@
 #include <algorithm>
 #include <set>
 
+inline std::set<const int*> widening_reads;
+
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): CUDA's names
 #define __device__
 #define __forceinline__ inline
-
-inline std::set<const int*> widening_reads;
 
 inline int __ldg(const int* from) {
   widening_reads.insert(from);
   return *from;
 }
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 using std::max;
 using std::min;

@@ -46,7 +46,7 @@ struct call {
     // Of a layout by tokens, or by heads.
     const bool by_heads = below(2) == 0;
     const std::int64_t tokens = p.page_size != 0 ? p.page_size : cu_k.empty() ? p.seqlen_k : 4096;
-    const std::int64_t width = 8 * p.pieces;
+    const std::int64_t width = std::int64_t{8} * p.pieces;
     const std::array<long long, 3> strides{tokens * p.heads_kv * width, by_heads ? tokens * width : width,
                                            by_heads ? width : p.heads_kv * width};
     for (std::size_t i = 0; i < 3; ++i) p.k_strides[i] = strides.at(i);
