@@ -20,7 +20,7 @@ from binding import Accept, AllOptions, Description, Options, Tensor, arguments,
 BF16, F32, E4M3, I32 = 1, 2, 4, 7
 OPERATORS = {
     "attention_forward": 24,
-    "attention_decode": 21,
+    "attention_decode": 22,
     "attention_backward": 22,
     "attention_dropout_mask": 5,
     "rotary": 15,

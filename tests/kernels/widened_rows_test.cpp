@@ -12,6 +12,7 @@
 
 #include "catch.hpp"
 #include "emulated_widening.hpp"
+#include "environment.hpp"
 
 namespace {
 
@@ -156,7 +157,7 @@ std::set<int> blocks_copied(const call& c, int entry, int tokens) {
 }  // namespace
 
 TEST_CASE("rows widened for attention are those that its tiles copy") {
-  std::mt19937 random{1};
+  std::mt19937 random{switchyard::test::seed_or(1)};
   int with_rows = 0, with_window = 0;
   for (int round = 0; round < 400; ++round) {
     call c{random};
@@ -206,7 +207,7 @@ TEST_CASE("rows widened for attention are those that its tiles copy") {
 }
 
 TEST_CASE("keys behind the longest sequence of a call have no row") {
-  std::mt19937 random{3};
+  std::mt19937 random{switchyard::test::seed_or(3)};
   call c{random};
   const std::vector<int> used(static_cast<std::size_t>(c.p.batch), c.p.seqlen_k + 1000);
   c.p.cu_seqlens_k = nullptr;
@@ -218,7 +219,7 @@ TEST_CASE("keys behind the longest sequence of a call have no row") {
 }
 
 TEST_CASE("the warps that widen take every block once, the last of each part first") {
-  std::mt19937 random{2};
+  std::mt19937 random{switchyard::test::seed_or(2)};
   for (int round = 0; round < 200; ++round) {
     const call c{random};
     const int items = c.p.batch * c.p.heads_kv;

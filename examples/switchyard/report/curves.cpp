@@ -20,6 +20,17 @@ namespace tool {
 using plot::escaped;
 using plot::format;
 
+namespace {
+
+/// A number in at most six characters, for which the margin has room.
+[[nodiscard]] std::string tick_text(double of) {
+  if (of >= 1e6) return format("%.3gM", of / 1e6);
+  if (of >= 1e4) return format("%.3gk", of / 1e3);
+  return format("%.4g", of);
+}
+
+}  // namespace
+
 std::string group_pages::roofline() const {
   struct point {
     double intensity;
@@ -59,11 +70,11 @@ std::string group_pages::roofline() const {
   out.text(left, 14, "Roofline: TFLOP/s over operations a byte");
   decades(low_x, high_x, [&](double v) {
     out.grid_line(at_x(v), top, at_x(v), top + height);
-    out.text(at_x(v), top + height + 14, format("%.4g", v), "middle");
+    out.text(at_x(v), top + height + 14, tick_text(v), "middle");
   });
   decades(low_y, high_y, [&](double v) {
     out.grid_line(left, at_y(v), left + width, at_y(v));
-    out.text(left - 4, at_y(v) + 4, format("%.4g", v), "end");
+    out.text(left - 4, at_y(v) + 4, tick_text(v), "end");
   });
   if (bandwidth > 0) {
     const double from = std::max(low_x, low_y / bandwidth);
