@@ -17,7 +17,6 @@ namespace sy = switchyard;
 
 namespace tool {
 
-using plot::escaped;
 using plot::format;
 
 namespace {
