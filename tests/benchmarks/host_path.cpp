@@ -165,8 +165,7 @@ rotary::arguments rotary_call(void* memory) {
   return rotary::in_place(q, k, {.cos = table, .sin = table, .offset = 2048});
 }
 
-attention_forward::arguments attention_call(void* memory) {
-  const auto type = sy::dtype::bf16;
+attention_forward::arguments attention_call(void* memory, sy::dtype type) {
   const sy::tensor q{memory, type, {1, 1, 32, 128}};
   const sy::tensor k{memory, type, {1, 2048, 8, 128}};
   return attention_forward::call(q, k, k, q);
@@ -186,7 +185,8 @@ void visit_warm(std::string_view which, const Visitor& visit) {
           "warm launch, all of rotary");
   } else if (which == "attention") {
     files.put_manifest("attention_forward", {take_all<attention_forward>("nothing_attention_forward")});
-    visit(warm<attention_forward>{files, "nothing_attention_forward", attention_call(some_memory.data())},
+    visit(warm<attention_forward>{files, "nothing_attention_forward",
+                                  attention_call(some_memory.data(), sy::dtype::bf16)},
           "warm launch, all of attention_forward");
   } else {
     throw std::invalid_argument{"unknown: " + std::string{which}};
@@ -337,8 +337,7 @@ void visit_first_choice(std::string_view which, const Visitor& visit) {
     if (which == "costs") variant["cost"] = tile_cost;
   }
   files.put_manifest("attention_forward", variants);
-  auto call = attention_call(some_memory.data());
-  call.dtype = sy::dtype::f16;
+  auto call = attention_call(some_memory.data(), sy::dtype::f16);
   call.mask = sy::operators::attention_mask::causal_bottom_right;
   json rows = json::array();
   for (json& row : make_rows(10'000, random)) {
