@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 
 namespace switchyard {
@@ -37,7 +36,7 @@ enum class table_rank : std::uint8_t { this_device, same_arch, same_backend };
   return names[static_cast<std::size_t>(rank)];
 }
 
-inline constexpr std::uint32_t no_index = std::numeric_limits<std::uint32_t>::max();
+inline constexpr std::uint32_t no_index = UINT32_MAX;
 
 /// What selection decided, and why. Indices refer to the selector that decided.
 struct choice {

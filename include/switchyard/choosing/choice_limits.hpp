@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include <switchyard/base/compiled.hpp>
@@ -17,7 +16,7 @@ inline namespace v0 {
 ///     catalog files{{.limits = {.workspace_bytes = 64 << 20}}};
 ///     dispatcher<softmax> exact{files, device::current(), {.max_error = 0.5}};
 struct choice_limits {
-  static constexpr std::int64_t any_workspace = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t any_workspace = INT64_MAX;
 
   /// Most bytes of workspace of a call, its buffers aligned to 256.
   std::int64_t workspace_bytes = any_workspace;

@@ -8,9 +8,9 @@
 
 #include <array>
 #include <bit>
+#include <cfloat>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
@@ -78,7 +78,7 @@ class row_index {
   static constexpr std::uint64_t normal = std::uint64_t{1} << 52U;
   [[nodiscard]] static double key_of(float squared_distance, std::uint32_t row) noexcept;
   [[nodiscard]] static neighbour row_of(double key) noexcept;
-  static constexpr float far = std::numeric_limits<float>::max();
+  static constexpr float far = FLT_MAX;
   [[nodiscard]] static double nothing() noexcept { return key_of(far, 0xffffffffU); }
 
   /// Parts of space to visit later, in no order.

@@ -9,7 +9,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 
 namespace switchyard {
@@ -70,7 +69,7 @@ enum class opcode : std::uint8_t {
 // Always inline: a call takes longer than most operators.
 [[nodiscard, gnu::always_inline]] inline fault apply(opcode code, std::int64_t a, std::int64_t b,
                                                      std::int64_t& out) noexcept {
-  constexpr auto lowest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t lowest = INT64_MIN;
   const auto checked = [](bool overflows) { return overflows ? fault::overflow : fault::none; };
   switch (code) {
     case opcode::add:
@@ -199,7 +198,7 @@ enum class opcode : std::uint8_t {
       out = __builtin_exp2(a);
       break;
     default:
-      out = std::numeric_limits<double>::quiet_NaN();
+      out = __builtin_nan("");
   }
   return fault::none;
 }

@@ -2,7 +2,6 @@
 // The bodies of manifest.hpp.
 #pragma once
 
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,7 +32,7 @@ SWITCHYARD_FUNCTION bool contradict(const std::vector<axis_value>& a,
 SWITCHYARD_FUNCTION double variant::time_at(const evaluation& values) const noexcept {
   const bool is_stated = !cost_ns.text.empty();
   const integer_result out = (is_stated ? cost_ns : cost).value.evaluate(values);
-  if (out.why != fault::none || out.value < 1) return std::numeric_limits<double>::infinity();
+  if (out.why != fault::none || out.value < 1) return __builtin_inf();
   return static_cast<double>(out.value) * (is_stated ? 1e-3 : cost_us);
 }
 
