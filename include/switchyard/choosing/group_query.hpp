@@ -90,12 +90,18 @@ class group_query {
 
   /// At most so many times of a row are read, and so many of those that may serve are counted.
   static constexpr std::size_t scanned_times = 64;
-  static constexpr std::size_t counted_times = 6;
+  static constexpr std::size_t counted_times = 8;
   static constexpr std::size_t max_tallies = 64;
 
-  /// A variant that a row does not list is taken to be slower than the row's slowest counted one by this
-  /// much; a binary logarithm.
+  /// A variant that could serve a row, which does not list it, is taken to be slower than the row's slowest
+  /// counted one by this much, a binary logarithm, but no slower over the row's best than the most.
   static constexpr float unseen_margin = 0.1F;
+  static constexpr float most_unseen = 0.35F;
+
+  /// Added to squared distances: to each, since times have noise that one near row should not decide by, and
+  /// to those of rows that some variant of the comparison could not serve.
+  static constexpr float least_distance = 0.05F;
+  static constexpr float of_another_kind = 0.25F;
 
   /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
   struct tally {
@@ -103,7 +109,9 @@ class group_query {
     std::uint32_t cost_index;
     float cost;               // binary logarithm of its cost at the problem; negative: none
     float weighted_slowdown;  // in binary logarithms
-    float unseen_penalty;     // of the rows that have it, to be subtracted from the total
+    float unseen;             // of the rows that have it, to be subtracted from the total
+    float weight;             // of the rows that have it
+    std::uint32_t rows;       // those, a bit each
   };
 
   /// The ids met so far, in that order.
@@ -123,6 +131,15 @@ class group_query {
     float best;
     float spread;  // of the times as they were measured
     row_growth growth;
+  };
+
+  /// A neighbour that counts.
+  struct counted_row {
+    carried_times times;
+    float squared_distance;
+    float weight;
+    float unseen;  // weighted; what it says of a variant that could serve it and that it does not have
+    std::uint64_t holding;  // the group's conditions that hold there
   };
 
   /// The first candidate behind an id that may serve.
@@ -170,46 +187,45 @@ class group_query {
   }
 
   // Each neighbour weighs 1 / distance^4. A variant's score is its weighted mean slowdown over the row's
-  // best. Where a row does not have the variant, it counts as a little slower than the slowest variant
-  // counted there, so that a variant measured only where it is fast gains nothing. That slowest time is taken
-  // as measured, because its own cost may grow many times over on the way to the problem.
+  // best, over the rows that it could serve. Where such a row does not have it, it counts as a little slower
+  // than the slowest variant counted there, so that a variant measured only where it is fast gains nothing.
+  // That slowest time is taken as measured, because its own cost may grow many times over on the way to the
+  // problem, and has a limit, because rows list slow variants too, for problems that the others cannot serve.
   template <class Visitor>
   [[nodiscard]] choice predict(const neighbour_list& near, choice out, const Visitor& visit) noexcept {
     tally_list tallies;
-    carried_times times;  // NOLINT(cppcoreguidelines-pro-type-member-init): carry writes it
-    float total_weight = 0;
-    float total_penalty = 0;
-    float total_log = 0;
+    std::array<counted_row, max_neighbours>
+        rows;  // NOLINT(cppcoreguidelines-pro-type-member-init): see count
+    std::size_t count = 0;
     for (std::uint32_t n = 0; n < near.count; ++n) {
-      const neighbour& row = near.entries[n];
-      if (row.squared_distance >= metric_dimension::exact_spacing * metric_dimension::exact_spacing / 4)
+      const neighbour& here = near.entries[n];
+      if (here.squared_distance >= metric_dimension::exact_spacing * metric_dimension::exact_spacing / 4)
         break;
-      const float weight = 1.0F / ((row.squared_distance + 1e-3F) * (row.squared_distance + 1e-3F));
-      carry(group_.row_times(row.row), tallies, times);
-      if (times.count == 0) continue;
+      counted_row& row = rows[count];
+      carry(group_.row_times(here.row), tallies, row.times);
+      if (row.times.count == 0) continue;
       if (out.row == no_index) {
-        out.row = row.row;
-        out.distance = __builtin_sqrtf(row.squared_distance);
+        out.row = here.row;
+        out.distance = __builtin_sqrtf(here.squared_distance);
       }
-      const float unseen = weight * (times.spread + unseen_margin);
-      for (std::size_t i = 0; i < times.count; ++i) {
-        tally& sums = tallies.entries[times.tally[i]];
-        sums.weighted_slowdown += weight * (times.logarithm[i] - times.best);
-        sums.unseen_penalty += unseen;
-      }
-      total_weight += weight;
-      total_penalty += unseen;
-      total_log += weight * times.best;
+      row.squared_distance = here.squared_distance;
+      row.holding = group_.holding_at(here.row);
+      ++count;
     }
-    if (total_weight == 0) return out;
+    if (count == 0) return out;
+    const std::span<counted_row> counted{rows.data(), count};
+    const sums total = add_up(counted, tallies);
     std::size_t best = tallies.count;
     float best_score = 0;
     for (std::size_t i = 0; i < tallies.count; ++i) {
-      const tally& sums = tallies.entries[i];
-      if (sums.candidate == no_index) continue;
-      const float score = sums.weighted_slowdown + total_penalty - sums.unseen_penalty;
+      const tally& of = tallies.entries[i];
+      if (of.candidate == no_index) continue;
+      const std::uint64_t needed = group_.serving[tallies.ids[i]].needed;
+      const float score = (needed & ~total.holding) == 0
+                              ? (of.weighted_slowdown + total.unseen - of.unseen) / total.weight
+                              : score_where_served(of, needed, counted);
       if constexpr (!is_no_visit<Visitor>)
-        visit(sums.candidate, __builtin_exp2f((total_log + score) / total_weight));
+        visit(of.candidate, __builtin_exp2f(total.logarithm / total.weight + score));
       if (best < tallies.count && score >= best_score) continue;
       best = i;
       best_score = score;
@@ -219,7 +235,7 @@ class group_query {
     out.variant = tallies.entries[best].candidate;
     out.why =
         static_cast<double>(out.distance) <= group_.envelope ? reason::interpolated : reason::extrapolated;
-    out.microseconds = __builtin_exp2f((total_log + best_score) / total_weight);
+    out.microseconds = __builtin_exp2f(total.logarithm / total.weight + best_score);
     out.growth = growth_from(out.row, id, tallies.entries[best].cost);
     out.stale = group_.is_stale(id, out.variant);
     return out;
@@ -239,7 +255,7 @@ class group_query {
     }
     if (tallies.count == max_tallies) return max_tallies;
     tallies.places[id % max_tallies] = static_cast<std::uint8_t>(tallies.count);
-    tally fresh{serving(id), group_.named[id].cost, -1, 0, 0};
+    tally fresh{serving(id), group_.named[id].cost, -1, 0, 0, 0, 0};
     if (fresh.candidate == no_index) fresh.cost_index = no_index;
     if (fresh.cost_index != no_index) {
       std::size_t same = 0;
@@ -250,6 +266,21 @@ class group_query {
     tallies.entries[tallies.count] = fresh;
     return tallies.count++;
   }
+
+  /// Of all rows, weighted.
+  struct sums {
+    float weight;
+    float unseen;
+    float logarithm;        // of the best times
+    std::uint64_t holding;  // the conditions that hold at each of them
+  };
+
+  /// Weighs the rows, and adds what each says to the tallies.
+  [[nodiscard]] sums add_up(std::span<counted_row> rows, tally_list& tallies) const noexcept;
+
+  /// The score of a variant that could not serve each of the rows.
+  [[nodiscard]] static float score_where_served(const tally& of, std::uint64_t needed,
+                                                std::span<const counted_row> rows) noexcept;
 
   /// The cost of an id at the problem over its cost at a row; 0 if one of them is unknown.
   [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept;

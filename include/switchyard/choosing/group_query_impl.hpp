@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/candidates.hpp>
@@ -44,6 +45,48 @@ SWITCHYARD_FUNCTION bool group_query::all_hold(std::uint64_t wanted) noexcept {
   }
   known_conditions_ |= wanted;
   return (wanted & ~conditions_) == 0;
+}
+
+SWITCHYARD_FUNCTION group_query::sums group_query::add_up(std::span<counted_row> rows,
+                                                          tally_list& tallies) const noexcept {
+  std::uint64_t wanted = 0;
+  for (std::size_t i = 0; i < tallies.count; ++i) {
+    if (tallies.entries[i].candidate != no_index) wanted |= group_.serving[tallies.ids[i]].needed;
+  }
+  sums out{0, 0, 0, ~std::uint64_t{0}};
+  for (std::size_t n = 0; n < rows.size(); ++n) {
+    counted_row& row = rows[n];
+    const carried_times& times = row.times;
+    const float squared =
+        row.squared_distance + least_distance + ((wanted & ~row.holding) == 0 ? 0.0F : of_another_kind);
+    const float slowest = times.spread + unseen_margin;
+    row.weight = 1.0F / (squared * squared);
+    row.unseen = row.weight * (slowest < most_unseen ? slowest : most_unseen);
+    for (std::size_t i = 0; i < times.count; ++i) {
+      tally& of = tallies.entries[times.tally[i]];
+      of.weighted_slowdown += row.weight * (times.logarithm[i] - times.best);
+      of.unseen += row.unseen;
+      of.weight += row.weight;
+      of.rows |= std::uint32_t{1} << n;
+    }
+    out.weight += row.weight;
+    out.unseen += row.unseen;
+    out.logarithm += row.weight * times.best;
+    out.holding &= row.holding;
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION float group_query::score_where_served(const tally& of, std::uint64_t needed,
+                                                          std::span<const counted_row> rows) noexcept {
+  float slowdown = of.weighted_slowdown;
+  float weight = of.weight;
+  for (std::size_t n = 0; n < rows.size(); ++n) {
+    if ((of.rows >> n & 1U) != 0 || (needed & ~rows[n].holding) != 0) continue;
+    slowdown += rows[n].unseen;
+    weight += rows[n].weight;
+  }
+  return slowdown / weight;
 }
 
 SWITCHYARD_FUNCTION float group_query::growth_from(std::uint32_t row, std::uint32_t id,

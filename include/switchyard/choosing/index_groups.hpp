@@ -63,6 +63,11 @@ class group_indexer {
   [[nodiscard]] serving_rule make_serving_rule(indexed_group& group, std::span<const std::uint32_t> meant,
                                                joint_program_builder& program) const;
 
+  /// Adds the conditions of a variant that do not always hold, a bit each; false if not all of them have
+  /// room. `only_said`: those that rows decide.
+  bool add_conditions(indexed_group& group, const variant& of, bool only_said, joint_program_builder& program,
+                      std::uint64_t& bits) const;
+
   /// Whether a type has all values of another one.
   [[nodiscard]] static bool includes(const std::vector<axis_value>& type,
                                      const std::vector<axis_value>& wanted);

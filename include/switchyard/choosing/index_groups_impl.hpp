@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -208,23 +209,41 @@ SWITCHYARD_FUNCTION void group_indexer::add_cost(const indexed_group& group, nam
 SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group& group,
                                                                   std::span<const std::uint32_t> meant,
                                                                   joint_program_builder& program) const {
-  if (meant.empty()) return {};
+  serving_rule out;
+  if (meant.empty()) return out;
   const candidate& first = set_.candidates[meant.front()];
-  serving_rule out{meant.front(), meant.size() > 1, 0};
-  if (!first.fits || !first.shared.empty() || !first.denials.empty() ||
-      first.max_workspace != choice_limits::any_workspace || !includes(group.type, first.variant->type))
-    return {};
-  for (const condition& condition : first.variant->conditions) {
+  const bool conditions_decide = first.fits && first.shared.empty() && first.denials.empty() &&
+                                 first.max_workspace == choice_limits::any_workspace &&
+                                 includes(group.type, first.variant->type);
+  out.needed = ~std::uint64_t{0};
+  for (const std::uint32_t candidate : meant) {
+    const bool decides = conditions_decide && candidate == meant.front();
+    std::uint64_t bits = 0;
+    const bool are_all = add_conditions(group, *set_.candidates[candidate].variant, !decides, program, bits);
+    out.needed &= bits;
+    if (!decides || !are_all) continue;
+    out.candidate = candidate;
+    out.has_others = meant.size() > 1;
+    out.conditions = bits;
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION bool group_indexer::add_conditions(indexed_group& group, const variant& of,
+                                                       bool only_said, joint_program_builder& program,
+                                                       std::uint64_t& bits) const {
+  for (const condition& condition : of.conditions) {
     expression value = folded(group, condition.value);
     if (value.is_constant() && value.evaluate({}).value != 0) continue;
+    if (only_said && !is_said(group.type, group.axes, value)) continue;
     const std::uint32_t number = program.add(std::move(value));
     const auto known = std::find(group.conditions.begin(), group.conditions.end(), number);
     const std::ptrdiff_t bit = known - group.conditions.begin();
-    if (bit == max_conditions) return {};
+    if (bit == max_conditions) return false;
     if (known == group.conditions.end()) group.conditions.push_back(number);
-    out.conditions |= std::uint64_t{1} << bit;
+    bits |= std::uint64_t{1} << bit;
   }
-  return out;
+  return true;
 }
 
 SWITCHYARD_FUNCTION bool group_indexer::includes(const std::vector<axis_value>& type,
@@ -285,11 +304,21 @@ SWITCHYARD_FUNCTION void group_indexer::index(indexed_group& group) const {
     std::sort(along.levels.begin(), along.levels.end());
     along.levels.erase(std::unique(along.levels.begin(), along.levels.end()), along.levels.end());
   }
+  std::uint64_t said = 0;  // the conditions that rows decide
+  for (std::size_t i = 0; i < group.conditions.size(); ++i) {
+    if (is_said(group.type, group.axes, group.program.at(group.conditions[i]))) said |= std::uint64_t{1} << i;
+  }
+  if (said != 0) group.holding.assign(group.row_count(), ~said);
   std::vector<float> points(group.row_count() * dimensions);
   for (std::size_t row = 0; row < group.row_count(); ++row) {
     go_to(row);
     joint_program::values computed{group.program, problem};
     (void)group.place(problem, computed, std::span{points}.subspan(row * dimensions, dimensions));
+    for (std::uint64_t left = said; left != 0; left &= left - 1) {
+      const auto bit = static_cast<std::size_t>(std::countr_zero(left));
+      const integer_result holds = computed.of(group.conditions[bit]);
+      if (holds.why == fault::none && holds.value != 0) group.holding[row] |= std::uint64_t{1} << bit;
+    }
   }
   group.index = row_index_builder::build(points, dimensions);
   order_times(group);

@@ -42,6 +42,7 @@ struct serving_rule {
   std::uint32_t candidate = no_index;  ///< no_index: more decides than conditions
   bool has_others = false;             ///< the id may mean others, where this one does not serve
   std::uint64_t conditions = 0;        ///< a bit each, of the group's
+  std::uint64_t needed = 0;            ///< those without which none that the id may mean serves
 };
 
 /// A row's time of one variant.
@@ -111,6 +112,9 @@ struct indexed_group {
     std::uint32_t count = 0;
   };
   std::vector<time_range> ranges;  ///< by row
+  /// By row, the conditions that hold there, as serving rules have them. One that reads what rows do not say
+  /// counts as holding. Empty: all hold at each row.
+  std::vector<std::uint64_t> holding;
   std::vector<candidate_time>
       times;  ///< rows that are near each other stand together, once there is an index
   struct origin {
@@ -140,6 +144,10 @@ struct indexed_group {
   [[nodiscard]] std::size_t row_count() const noexcept { return ranges.size(); }
   [[nodiscard]] std::span<const candidate_time> row_times(std::size_t row) const noexcept {
     return std::span{times}.subspan(ranges[row].first, ranges[row].count);
+  }
+
+  [[nodiscard]] std::uint64_t holding_at(std::size_t row) const noexcept {
+    return holding.empty() ? ~std::uint64_t{0} : holding[row];
   }
 
   /// The row that was measured at exactly these sizes, or no_index.

@@ -91,7 +91,7 @@ TEST_CASE("a choice is the one that its rule gives when it is computed plainly o
       double weights = 0;
       double best_logs = 0;
       for (std::size_t k = 0; k < 8; ++k) {
-        const double weight = 1 / ((near[k].first + 1e-3) * (near[k].first + 1e-3));
+        const double weight = 1 / ((near[k].first + 0.05) * (near[k].first + 0.05));
         const auto& row = times[near[k].second];
         const double best = *std::min_element(row.begin(), row.end());
         for (std::size_t v = 0; v < 3; ++v) score[v] += weight * std::log2(row[v] / best);
@@ -228,6 +228,61 @@ TEST_CASE("a variant that a row lacks counts as a little slower than the slowest
   const auto rules = build_selector(
       {&sample::description(), card(), {manifest_with({"a", "b", "both"})}, {}, {measured}, ""}, warned);
   CHECK(rules->select(sample::problem({{"rows", 32}, {"columns", 1024}})).variant == 2);
+}
+
+TEST_CASE("a row that lists a very slow variant says no more against those that it lacks") {
+  // Some kernel that serves anything takes 100 times as long. At the farther rows it makes `a` no worse.
+  auto measured = empty_table({"a", "b", "any"});
+  add_times(measured->groups[0], 64, 1024, {{0, 1.0F}, {1, 1.3F}, {2, 1.31F}});
+  for (const std::int64_t rows : {2, 4, 8, 1024})
+    add_times(measured->groups[0], rows, 1024, {{1, 1.0F}, {2, 100.0F}});
+  std::vector<std::string> warned;
+  const auto rules = build_selector(
+      {&sample::description(), card(), {manifest_with({"a", "b", "any"})}, {}, {measured}, ""}, warned);
+  CHECK(rules->select(sample::problem({{"rows", 90}, {"columns", 1024}})).variant == 0);
+}
+
+TEST_CASE("a row says nothing about a variant that could not serve it") {
+  // `vector` needs columns that 8 divides. The nearest row has others; the farther ones were won by it.
+  auto measured = empty_table({"vector", "scalar"});
+  add_times(measured->groups[0], 64, 1023, {{1, 1.0F}});
+  for (const std::int64_t columns : {512, 2048})
+    add_times(measured->groups[0], 64, columns, {{0, 1.0F}, {1, 1.5F}});
+  const auto chosen_with = [&measured](const char* requirement) {
+    auto variants = std::make_shared<manifest>(*manifest_with({"vector", "scalar"}));
+    const auto scope = detail::make_scope(sample::description());
+    variants->variants[0].conditions.push_back({requirement, expression::parse(requirement, scope)});
+    std::vector<std::string> warned;
+    const auto rules =
+        build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
+    return rules->select(sample::problem({{"rows", 64}, {"columns", 1024}}));
+  };
+  CHECK(chosen_with("columns % 8 == 0").variant == 0);
+  CHECK(chosen_with("columns % 8 == 0").microseconds == Approx(1));
+  // Where it could serve the row too, it was slower there, or the row would list it.
+  CHECK(chosen_with("columns > 0").variant == 1);
+  // The same where rows do not say: no row has a width.
+  CHECK(chosen_with("columns % 8 == width - width").variant == 0);
+  CHECK(chosen_with("width % 8 == 0").variant == 1);
+  // A condition that cannot be computed at a row does not hold there.
+  CHECK(chosen_with("8 / (columns - 1023) < 9").variant == 0);
+}
+
+TEST_CASE("a row that others could not serve decides less than its distance says") {
+  // `any` alone serves 1023 columns, and wins there. Next to it, where `vector` serves too, farther rows say
+  // more.
+  auto measured = empty_table({"vector", "any"});
+  add_times(measured->groups[0], 64, 1023, {{1, 1.0F}});
+  for (const std::int64_t rows : {16, 256})
+    add_times(measured->groups[0], rows, 1024, {{0, 1.0F}, {1, 3.0F}});
+  auto variants = std::make_shared<manifest>(*manifest_with({"vector", "any"}));
+  const char* text = "columns % 8 == 0";
+  variants->variants[0].conditions.push_back(
+      {text, expression::parse(text, detail::make_scope(sample::description()))});
+  std::vector<std::string> warned;
+  const auto rules = build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
+  CHECK(rules->select(sample::problem({{"rows", 64}, {"columns", 1024}})).variant == 0);
+  CHECK(rules->select(sample::problem({{"rows", 65}, {"columns", 1023}})).variant == 1);
 }
 
 TEST_CASE("a cost that grows does not speak against variants that the row lacks") {
