@@ -68,7 +68,8 @@ class Plan:
         )
         if variant["workspace"] is MISSING:
             variant["workspace"] = {}
-        if (cost := scope.resolve(rule.get("cost", MISSING))) is not MISSING:
+        cost = scope.resolve(rule.get("cost", MISSING))
+        if cost not in (MISSING, "cost_ns"):
             variant["cost"] = cost
             if unit := space.cost_us.get(self.names["target"], {}).get(variant["id"]):
                 variant["cost_us"] = unit
@@ -80,6 +81,8 @@ class Plan:
             variant.update(cost_key=key, cost_terms=terms)  # for fit_costs.py; no part of the manifest
             if factors := space.cost_ns.get(self.names["target"], {}).get(key):
                 variant["cost_ns"] = sum_of_terms(key, factors, terms)
+                if cost == "cost_ns":
+                    variant["cost"] = variant["cost_ns"]
         order = scope.evaluate(rule.get("order", 0))
         self.variants.append({"order": order, "toolchains": sorted(set(toolchains)), "variant": variant})
 
