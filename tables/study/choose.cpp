@@ -4,16 +4,21 @@
 //   choose QUERIES
 //
 // A line of QUERIES is {"table": path, "manifest": path} or {"problem": {axis: value}, "usable": [variant]}:
-// problems are asked of the last table named. The answer to each is a line {"variant", "reason", "distance",
-// "us"}.
+// problems are asked of the last table named. Without "usable" all variants may serve; with "without":
+// [group, row], as the file counts them, the table lacks that row. The answer to each is a line {"variant",
+// "reason", "distance", "us"}.
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -29,6 +34,84 @@
 namespace sy = switchyard;
 using nlohmann::json;
 
+namespace {
+
+/// The table and manifest that problems are asked of.
+struct asked {
+  tool::table_file table;
+  std::shared_ptr<const sy::manifest> variants;
+
+  [[nodiscard]] std::shared_ptr<const sy::selector> selector(const sy::table& rows) const {
+    std::vector<std::string> unknown;
+    return sy::build_selector(
+        {&table.op(), rows.device, {variants}, {}, {std::make_shared<const sy::table>(rows)}, {}}, unknown);
+  }
+};
+
+asked read_asked(const json& line) {
+  tool::table_file table = tool::read_table_file(line.at("table").get<std::string>());
+  sy::warnings warned;
+  auto variants = std::make_shared<const sy::manifest>(
+      sy::read_manifest(line.at("manifest").get<std::string>(), table.op(), warned));
+  for (const std::string& message : warned.messages) std::fprintf(stderr, "%s\n", message.c_str());
+  return {std::move(table), std::move(variants)};
+}
+
+void erase_row(sy::row_group& rows, std::size_t row) {
+  const auto axes = static_cast<std::ptrdiff_t>(rows.axes.size());
+  const auto at = static_cast<std::ptrdiff_t>(row);
+  rows.at.erase(rows.at.begin() + at * axes, rows.at.begin() + (at + 1) * axes);
+  const std::uint32_t first = rows.first_time[row];
+  const std::uint32_t count = rows.first_time[row + 1] - first;
+  rows.times.erase(rows.times.begin() + first, rows.times.begin() + first + count);
+  rows.first_time.erase(rows.first_time.begin() + at + 1);
+  for (std::size_t i = row + 1; i < rows.first_time.size(); ++i) rows.first_time[i] -= count;
+  rows.source_row.erase(rows.source_row.begin() + at);
+  if (row < rows.uncertainty.size()) rows.uncertainty.erase(rows.uncertainty.begin() + at);
+}
+
+sy::table without_row(sy::table from, std::uint32_t group, std::uint32_t row) {
+  for (sy::row_group& rows : from.groups) {
+    if (rows.source_group != group) continue;
+    const auto found = std::find(rows.source_row.begin(), rows.source_row.end(), row);
+    if (found != rows.source_row.end())
+      erase_row(rows, static_cast<std::size_t>(found - rows.source_row.begin()));
+  }
+  return from;
+}
+
+std::vector<std::int64_t> problem_of(const sy::operator_description& op, const json& values) {
+  std::vector<std::int64_t> problem(op.axes.size());
+  for (const auto& [name, value] : values.items()) {
+    const std::uint32_t axis = tool::require_axis(op, name);
+    problem[axis] =
+        tool::require_value(op.axes[axis], value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  for (const sy::implied_axis& implied : op.implied) {  // the data is older than some axes
+    if (!values.contains(implied.axis) && implied.like != sy::implied_axis::no)
+      problem[tool::require_axis(op, implied.axis)] = problem[tool::require_axis(op, implied.like)];
+  }
+  return problem;
+}
+
+json answer_to(const json& line, const sy::operator_description& op, const sy::selector& rules) {
+  std::vector<std::atomic<bool>> unusable(rules.candidates.size());
+  if (line.contains("usable")) {
+    const auto usable = line.at("usable").get<std::set<std::string>>();
+    for (std::size_t i = 0; i < unusable.size(); ++i)
+      unusable[i] = !usable.contains(rules.candidates[i].variant->id);
+  }
+  const sy::choice chosen =
+      rules.select(problem_of(op, line.at("problem")), std::span<const std::atomic<bool>>{unusable});
+  return {{"variant",
+           chosen.variant == sy::no_index ? json{} : json(rules.candidates[chosen.variant].variant->id)},
+          {"reason", sy::to_string(chosen.why)},
+          {"distance", chosen.distance},
+          {"us", chosen.microseconds}};
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: choose QUERIES\n");
@@ -36,52 +119,22 @@ int main(int argc, char** argv) {
   }
   std::ifstream in{argv[1]};
   std::string text;
-  std::unique_ptr<tool::table_file> table;
+  std::optional<asked> of;
   std::shared_ptr<const sy::selector> rules;
   while (std::getline(in, text)) {
     const json line = json::parse(text);
     if (line.contains("table")) {
-      table = std::make_unique<tool::table_file>(tool::read_table_file(line.at("table").get<std::string>()));
-      sy::warnings warned;
-      std::vector<std::string> unknown;
-      rules = sy::build_selector({&table->op(),
-                                  table->content.device,
-                                  {std::make_shared<const sy::manifest>(sy::read_manifest(
-                                      line.at("manifest").get<std::string>(), table->op(), warned))},
-                                  {},
-                                  {std::make_shared<const sy::table>(table->content)},
-                                  {}},
-                                 unknown);
-      unknown.insert(unknown.end(), warned.messages.begin(), warned.messages.end());
-      for (const std::string& message : unknown) std::fprintf(stderr, "%s\n", message.c_str());
-      if (!unknown.empty()) return 2;
+      of.emplace(read_asked(line));
+      rules = of->selector(of->table.content);
       continue;
     }
-    if (rules == nullptr) return 2;
-    const sy::operator_description& op = table->op();
-    std::vector<std::int64_t> problem(op.axes.size());
-    for (const auto& [name, value] : line.at("problem").items()) {
-      const std::uint32_t axis = tool::require_axis(op, name);
-      problem[axis] =
-          tool::require_value(op.axes[axis], value.is_string() ? value.get<std::string>() : value.dump());
+    if (!of) return 2;
+    std::shared_ptr<const sy::selector> asked_of = rules;
+    if (line.contains("without")) {
+      const json& row = line.at("without");
+      asked_of = of->selector(without_row(of->table.content, row.at(0), row.at(1)));
     }
-    for (const sy::implied_axis& implied : op.implied) {  // the data is older than some axes
-      if (!line.at("problem").contains(implied.axis) && implied.like != sy::implied_axis::no)
-        problem[tool::require_axis(op, implied.axis)] = problem[tool::require_axis(op, implied.like)];
-    }
-    const auto usable = line.at("usable").get<std::set<std::string>>();
-    std::vector<std::atomic<bool>> unusable(rules->candidates.size());
-    for (std::size_t i = 0; i < unusable.size(); ++i) {
-      unusable[i] = !usable.contains(rules->candidates[i].variant->id);
-    }
-    const sy::choice chosen = rules->select(problem, std::span<const std::atomic<bool>>{unusable});
-    const json answer{
-        {"variant",
-         chosen.variant == sy::no_index ? json{} : json(rules->candidates[chosen.variant].variant->id)},
-        {"reason", sy::to_string(chosen.why)},
-        {"distance", chosen.distance},
-        {"us", chosen.microseconds}};
-    std::printf("%s\n", answer.dump().c_str());
+    std::printf("%s\n", answer_to(line, of->table.op(), *asked_of).dump().c_str());
   }
   return 0;
 }

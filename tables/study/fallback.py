@@ -10,8 +10,6 @@ problems of the greatest loss, --json writes all of them.
 """
 
 import argparse
-import functools
-import glob
 import json
 import math
 import os
@@ -20,58 +18,13 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
-sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
 
-from fit_terms import WORDS, value_of
+from fit_terms import value_of
 from judging import read
-from kernel_tools import KernelBuildError
-from kernel_tools.expression import evaluate
-from kernel_tools.space import expand
+from manifests import manifest_of, number
 
 GOAL = 1.5
 H200 = {"backend": "cuda", "arch": "sm_90", "multiprocessors": 132}
-
-
-def number(value):
-    return int(value) if isinstance(value, bool) else value
-
-
-class Manifest:
-    """The variants of an operator for one target, in the order that decides where no costs do."""
-
-    def __init__(self, kernels, operator, target):
-        spaces = sorted(glob.glob(os.path.join(kernels, "*", f"{operator}.*.json")))
-        plans = [plan for plan in expand(spaces)[0] if plan["target"] in (target, target + "a")]
-        self.variants = [variant for plan in plans for variant in plan["variants"]]
-
-    def serving(self, axes, attributes):
-        """(variant, nanoseconds that it states or None) of those that may serve, in order. A condition that reads what the
-        row does not say is taken to hold."""
-        for variant in self.variants:
-            if any(number(value) != axes.get(axis, number(value)) for axis, value in variant["type"].items()):
-                continue
-            names = {**attributes, **axes, **variant.get("config", {})}
-            if all(self.value(text, names, 1) for text in variant.get("requires", [])):
-                yield variant["id"], self.time(variant, names)
-
-    def value(self, text, names, unknown):
-        try:
-            return evaluate(text, names, {}, WORDS)
-        except (KernelBuildError, KeyError, TypeError):
-            return unknown
-
-    def time(self, variant, names):
-        if "cost_ns" in variant:
-            return self.value(variant["cost_ns"], names, None)
-        if "cost_us" in variant:
-            cost = self.value(variant["cost"], names, None)
-            return None if cost is None else 1000 * cost * variant["cost_us"]
-        return None
-
-
-@functools.cache
-def manifest_of(kernels, operator, target):
-    return Manifest(kernels, operator, target)
 
 
 def chosen(serving):

@@ -27,11 +27,9 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "cmake"))
 
 import fit_terms
 from judging import read
-from kernel_tools.expression import evaluate
-from kernel_tools.space import expand
+from manifests import WORDS, evaluate, expand
 from studies import studies
 
-WORDS = {"none", "causal_top_left", "causal_bottom_right", "dense", "packed", "paged", "f16", "bf16", "f32"}
 STEPS = (-0.4, -0.25, -0.15, -0.08, -0.04, 0.04, 0.08, 0.15, 0.25, 0.4)
 
 

@@ -12,40 +12,9 @@ import os
 import re
 
 from judging import read
-from kernel_tools.expression import evaluate
-from kernel_tools.space import expand
+from manifests import WORDS, evaluate, expand
 from studies import studies
 
-WORDS = {
-    "none",
-    "causal_top_left",
-    "causal_bottom_right",
-    "dense",
-    "packed",
-    "paged",
-    "f16",
-    "bf16",
-    "f32",
-    "silu",
-    "gelu",
-    "gelu_tanh",
-    "half",
-    "interleaved",
-    "q8_0",
-    "q4_0",
-    "q4_1",
-    "q4_k",
-    "q6_k",
-    "q5_k",
-    "iq4_nl",
-    "mxfp4",
-    "q5_0",
-    "q5_1",
-    "f8_e4m3",
-    "offset",
-    "explicit_ids",
-    "sequence_offsets",
-}
 STEPS = (0.6, 0.75, 0.85, 0.92, 0.96, 1.04, 1.08, 1.15, 1.3, 1.6)
 FEWEST = 8  # a variant with fewer times gets no factors, unless it is the first of a manifest
 

@@ -3,15 +3,12 @@
 
 import math
 
+from manifests import evaluate
 from plan import benchmarked
 from studies import match_of
 
-VARIANTS = 6
-UNSEEN_MARGIN = 0.1  # as in select.hpp
-
-
-def next_pow2(value):
-    return 1 << max(0, (value - 1).bit_length())
+VARIANTS = 8
+UNSEEN_MARGIN, MOST_UNSEEN, LEAST_DISTANCE = 0.1, 0.35, 0.05  # as in group_query.hpp
 
 
 def placing(study):
@@ -23,14 +20,13 @@ def placing(study):
         if how == "ignore":
             continue
         kind, unit = (how, 1) if isinstance(how, str) else next(iter(how.items()))
-        code = compile(key, key, "eval")
-        quantities.append((code, kind, unit))
+        quantities.append((key, kind, unit))
 
     def place(at):
-        names = dict(zip(study.axes, at), next_pow2=next_pow2, max=max, ceil_div=lambda a, b: -(-a // b))
+        names = dict(zip(study.axes, at))
         out = []
-        for code, kind, unit in quantities:
-            value = int(eval(code, {"__builtins__": {}}, names))  # of this project's own match.json
+        for key, kind, unit in quantities:
+            value = int(evaluate(key, names, {}, set()))
             out.append(math.log2(max(1, value)) / unit if kind == "log" else value / unit)
         return out
 
@@ -38,27 +34,33 @@ def placing(study):
 
 
 def row_of(place, shape):
-    """A row as predict() reads it: its place, and its fastest variants' times as logarithms."""
-    return place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS]
+    """A row as predict() reads it: its place, its fastest variants' times as logarithms, and the variants that serve it."""
+    return place(shape.at), sorted(shape.logs.items(), key=lambda pair: pair[1])[:VARIANTS], set(shape.logs)
 
 
 def nearest(rows, here):
-    """(weight, times) of the nearest rows."""
-    near = sorted((sum((a - b) ** 2 for a, b in zip(here, place)), i) for i, (place, _) in enumerate(rows))[:8]
-    return [(1 / (squared + 1e-3) ** 2, rows[i][1]) for squared, i in near]
+    """(weight, times, variants that serve) of the nearest rows."""
+    near = sorted((sum((a - b) ** 2 for a, b in zip(here, row[0])), i) for i, row in enumerate(rows))[:8]
+    return [(1 / (squared + LEAST_DISTANCE) ** 2, *rows[i][1:]) for squared, i in near]
 
 
 def predict(near, allowed):
-    """As select.hpp does where variants have no costs: slowdowns over the nearest rows' best, by 1 / distance^4."""
-    totals = {}
-    for weight, times in near:
-        kept = [(v, t) for v, t in times if v in allowed][:VARIANTS]
-        if not kept:
-            continue
-        last = kept[-1][1] - kept[0][1] + UNSEEN_MARGIN
-        for variant, time in kept:
-            totals[variant] = totals.get(variant, 0.0) + weight * (time - kept[0][1] - last)
-    return min(totals, key=totals.get) if totals else None
+    """As group_query.hpp does where variants have no costs: slowdowns over the nearest rows' best, by 1 / distance^4, over the
+    rows that a variant serves."""
+    counted = []
+    for weight, times, served in near:
+        kept = {v: t for v, t in times if v in allowed}
+        if kept:
+            best, last = min(kept.values()), max(kept.values())
+            slowdowns = {v: t - best for v, t in kept.items()}
+            counted.append((weight, slowdowns, min(MOST_UNSEEN, last - best + UNSEEN_MARGIN), served))
+
+    def score(variant):
+        rows = [(weight, slow.get(variant, unseen)) for weight, slow, unseen, served in counted if variant in served]
+        return sum(weight * value for weight, value in rows) / sum(weight for weight, _ in rows)
+
+    seen = {variant: None for _, slow, _, _ in counted for variant in slow}
+    return min(seen, key=score) if seen else None
 
 
 def thin(study, most):

@@ -3,48 +3,44 @@
 
 import json
 import os
-import re
 import subprocess
 
+from manifests import manifest_of, number
+
 KERNELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "kernels")
-CONFIG = {"m": "block_m", "n": "block_n", "split": "splits"}
 
 
-def space_costs():
-    """The costs that the attention kernels' search spaces state, by the names there."""
-    out = {}
-    for name in ("triton", "hopper"):
-        with open(os.path.join(KERNELS, "attention", f"attention_forward.{name}.json"), encoding="utf-8") as file:
-            defined = json.load(file)["define"]
-        out[name] = {key: text for key, text in defined.items() if key.endswith("_cost")}
-    return out
-
-
-def write_manifest(path, study, with_costs=True):
-    """A manifest of the study's variants: their costs as the search spaces of today state them, and what these read of
-    their configuration as the ids spell it."""
-    costs = space_costs() if with_costs and study.operator == "attention_forward" else {}
-    variants = []
-    for variant in study.variants:
-        config = {CONFIG[key]: int(value) for key, value in re.findall(r"_(m|n|split)(\d+)(?=_|$)", variant)}
-        entry = {"id": variant, "type": type_of(study)}
-        if "splits" in config:
-            config["block_m"] = 16
-        if costs and config:
-            entry["config"] = config
-            entry["cost"] = costs[variant.split("_")[0]]["split_cost" if "splits" in config else "tile_cost"]
-        entry["launches"] = [
-            {"blob": "none", "sha256": "0" * 64, "kernel": "none", "grid": [1], "block": [1], "parameters": []}
-        ]
-        variants.append(entry)
+def write_manifest(path, operator, device, variants):
+    """A manifest of the variants, whose kernels need not exist."""
+    launch = {"blob": "none", "sha256": "0" * 64, "kernel": "none", "grid": [1], "block": [1], "parameters": []}
     document = {
         "schema": "switchyard.manifest/1",
-        "operator": study.operator,
-        "target": {"backend": study.device["backend"], "arch": study.device["arch"]},
-        "variants": variants,
+        "operator": operator,
+        "target": {"backend": device["backend"], "arch": device["arch"]},
+        "variants": [{**variant, "launches": [launch]} for variant in variants],
     }
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file)
+
+
+def stated(manifest, variant, names, keys=("type", "config", "cost")):
+    """What choosing reads of a variant, but for conditions that read more than `names`."""
+    known = {**names, **variant["config"]}
+    requires = [text for text in variant["requires"] if manifest.value(text, known, None) is not None]
+    return {"id": variant["id"], "requires": requires, **{key: variant[key] for key in keys if key in variant}}
+
+
+def variants_of(study, with_costs=True):
+    """The study's variants; those that the search spaces still have are as these state them."""
+    own = {key: number(value) for key, value in type_of(study).items()}
+    attributes = {key: value for key, value in study.device.items() if isinstance(value, int)}
+    names = {**attributes, **own, **dict(zip(study.axes, study.grid[0].at))}
+    manifest = manifest_of(KERNELS, study.operator, f"{study.device['backend']}-{study.device['arch']}")
+    known = {variant["id"]: variant for variant in manifest.of_type(own)}
+    keys = ("config", "cost") if with_costs else ("config",)
+    for variant in study.variants:
+        found = stated(manifest, known[variant], names, keys) if variant in known else {"id": variant}
+        yield {**found, "type": type_of(study)}
 
 
 def write_table(path, study, table, match=None, neighbours=8, envelope=1.5):
@@ -81,15 +77,21 @@ def choose(program, folder, asked):
         path = os.path.join(folder, f"table{i}.json")
         manifest = os.path.join(folder, f"manifest{i}.json")
         options = dict(options)
-        write_manifest(manifest, study, options.pop("with_costs", True))
+        variants = variants_of(study, options.pop("with_costs", True))
+        write_manifest(manifest, study.operator, study.device, variants)
         write_table(path, study, table, **options)
         lines.append(json.dumps({"table": path, "manifest": manifest}))
         for query in queries:
             problem = dict(type_of(study), **dict(zip(study.axes, query.at)))
             lines.append(json.dumps({"problem": problem, "usable": list(query.times)}))
+    answers = iter(answers_to(program, folder, lines))
+    return [[next(answers) for _ in queries] for _, _, queries, _ in asked]
+
+
+def answers_to(program, folder, lines):
+    """What the program `choose` answers to these lines of queries."""
     path = os.path.join(folder, "queries.jsonl")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     done = subprocess.run([program, path], text=True, stdout=subprocess.PIPE, check=True, timeout=600)
-    answers = iter([json.loads(line) for line in done.stdout.splitlines()])
-    return [[next(answers) for _ in queries] for _, _, queries, _ in asked]
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -12,11 +12,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "data")
 
 
-def match_of(operator):
+def metrics():
     with open(os.path.join(HERE, "match.json"), encoding="utf-8") as file:
-        rules = json.load(file)
-    family = "attention" if operator.startswith("attention") else "rows"
-    return rules.get(operator, rules[family])
+        return json.load(file)
+
+
+def metric_of(operator):
+    """The name of its metric: its own, that of its forward pass, or that of operators over rows."""
+    return next((name for name in (operator, operator.removesuffix("_backward")) if name in metrics()), "rows")
+
+
+def match_of(operator):
+    return metrics()[metric_of(operator)]
 
 
 def studies(folder=DATA):

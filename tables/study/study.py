@@ -11,7 +11,7 @@ import sys
 
 from predict import VARIANTS, thin
 from rules import RULES, Table, summary
-from studies import lines_left_out, match_of, measure, studies
+from studies import lines_left_out, measure, metric_of, metrics, studies
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BEGIN, END = "<!-- figures: tables/study/study.py -->\n", "<!-- end of figures -->\n"
@@ -61,9 +61,6 @@ def compare_rules(program, folder, all_studies):
 def cross_validated(program, folder, all_studies):
     """By family of operators, what rules lose on lines of the grid that are left out: what the rule was chosen by."""
 
-    def before(operator):  # with the quantity as it was weighted before there were costs
-        return {key: "log" if key == "batch * heads" else how for key, how in match_of(operator).items()}
-
     families = (
         ("rows", lambda s: "rows" in s.axes),
         ("rotary", lambda s: s.operator == "rotary"),
@@ -78,8 +75,6 @@ def cross_validated(program, folder, all_studies):
             ("nearest, the tables' metric", {"neighbours": 1, "with_costs": False}),
             ("the tables' metric", {"with_costs": False}),
         ]
-        if family.startswith("attention"):
-            rules.append(("`batch * heads` by octaves, not by two", {"match": before, "with_costs": False}))
         if family == "attention forward":
             rules.append(("metric and costs", {}))
         for name, options in rules:
@@ -136,13 +131,10 @@ def thinning(program, folder, all_studies):
 def axes_that_matter(program, folder, all_studies):
     """Regret when the table ignores one axis or quantity."""
     rows = []
-    for family, operators in (
-        ("rows", [s.operator for s in all_studies.values() if "rows" in s.axes]),
-        ("rotary", ["rotary"]),
-        ("attention", [s.operator for s in all_studies.values() if "seqlen_q" in s.axes]),
-    ):
-        chosen = {name: study for name, study in all_studies.items() if study.operator in operators}
-        full = match_of(next(iter(chosen.values())).operator)
+    for family, full in metrics().items():
+        chosen = {name: study for name, study in all_studies.items() if metric_of(study.operator) == family}
+        if not chosen:
+            continue
         for left_out in [None] + [key for key, how in full.items() if how != "ignore"]:
 
             def match(_, left_out=left_out, full=full):
@@ -258,7 +250,7 @@ def main():
     )
     text += "\nWithout one axis or quantity of the metric:\n\n"
     text += table_of(
-        ["operators", "ignored", "mean", "p99", "worst", "over 5 %"],
+        ["metric", "ignored", "mean", "p99", "worst", "over 5 %"],
         [
             [family, f"`{left_out}`" if left_out else "nothing"] + figures([r for r, _ in pairs])
             for family, left_out, pairs in axes_that_matter(program, folder, all_studies)
