@@ -23,14 +23,14 @@ from manifests import manifest_of, number
 from real import KERNELS, answers_to, stated, write_manifest
 
 
-def problems(table):
-    """(the row's place in the file, its axes, its times) of each row with several times."""
+def problems(table, least=2):
+    """(the row's place in the file, its axes, its times) of each row with so many times."""
     for number_of_group, group in enumerate(table["groups"]):
         measured = {}
         for axis, values in group.get("measured_with", {}).items():
             measured[axis] = values if not isinstance(values, list) else max(values) if axis == "alignment" else values[0]
         for number_of_row, row in enumerate(group["rows"]):
-            if len(row.get("times_us", {})) > 1:
+            if len(row.get("times_us", {})) >= least:
                 own = {**measured, **group["type"], **dict(zip(group["axes"], row["at"]))}
                 yield [number_of_group, number_of_row], own, row["times_us"]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The study that leaves out each row of a table.   test_leave_out.py STUDY CHOOSE TABLE...
+"""The studies of a table's own rows.   test_leave_out.py STUDY CHOOSE TABLE...
 
-The program CHOOSE answers for an invented table as its rows say, and the choices on the given tables of the project, whose rows
+Rows that lack a variant are found by another device's. The program CHOOSE answers for an invented table as its rows say, and the choices on the given tables of the project, whose rows
 differ in which variants could serve them, do not become more expensive.
 """
 
@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 
 from leave_out import judge, mean_of
+from suspects import by_others
 
 BOUND = 1.03
 
@@ -67,6 +68,14 @@ def main():
     check(found.get(256) == (1.25, True, fast), f"one that they decide wrongly: {found.get(256)}")
     loss, is_listed, _ = found.get(65536, (0, True, ""))
     check(loss == 3 and not is_listed, f"a choice that the row does not list: {found.get(65536)}")
+    for times, others, wanted in (
+        ({slow: 9.0}, [{fast: 1.0, slow: 3.0}], (3, fast)),
+        ({slow: 9.0, fast: 9.5}, [{fast: 1.0, slow: 3.0}], (1, "")),
+        ({slow: 9.0}, [{fast: 1.0, other: 3.0}], (1, "")),
+        ({slow: 9.0}, [{slow: 2.0, fast: 1.0}, {slow: 5.0, other: 1.0}], (5, other)),
+        ({slow: 9.0}, [], (1, "")),
+    ):
+        check(by_others(times, others) == wanted, f"a row of {times} beside {others}: {by_others(times, others)}")
     for path in tables:
         losses = [loss for loss, is_listed, *_ in judge(program, path) if is_listed]
         mean = mean_of(losses)
