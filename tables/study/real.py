@@ -23,7 +23,7 @@ def write_manifest(path, operator, device, variants):
         json.dump(document, file)
 
 
-def stated(manifest, variant, names, keys=("type", "config", "cost")):
+def stated(manifest, variant, names, keys=("type", "config", "cost", "cost_us", "cost_ns")):
     """What choosing reads of a variant, but for conditions that read more than `names`."""
     known = {**names, **variant["config"]}
     requires = [text for text in variant["requires"] if manifest.value(text, known, None) is not None]

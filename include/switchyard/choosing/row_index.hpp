@@ -8,7 +8,6 @@
 
 #include <array>
 #include <bit>
-#include <cfloat>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -78,7 +77,7 @@ class row_index {
   static constexpr std::uint64_t normal = std::uint64_t{1} << 52U;
   [[nodiscard]] static double key_of(float squared_distance, std::uint32_t row) noexcept;
   [[nodiscard]] static neighbour row_of(double key) noexcept;
-  static constexpr float far = FLT_MAX;
+  static constexpr float far = 0x1.fffffep127F;
   [[nodiscard]] static double nothing() noexcept { return key_of(far, 0xffffffffU); }
 
   /// Parts of space to visit later, in no order.

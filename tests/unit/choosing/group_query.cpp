@@ -44,6 +44,7 @@ struct scene {
   std::uint32_t neighbours = 8;
   double envelope = 1.5;
   std::vector<std::string> costs;  // by variant
+  std::vector<std::string> needs;  // by variant, a condition; none beyond the last
   std::vector<bool> usable;
   std::vector<bool> stale;
 };
@@ -80,6 +81,17 @@ float place_along(const axis_rule& rule, std::int64_t value) {
   }
 }
 
+bool holds(const scene& all, std::uint32_t variant, std::int64_t rows, std::int64_t columns) {
+  const std::string& text = variant < all.needs.size() ? all.needs[variant] : "";
+  if (text == "columns % 128 == 0") return columns % 128 == 0;
+  if (text == "rows > 100") return rows > 100;
+  return true;
+}
+
+bool may_serve(const scene& all, std::uint32_t variant, std::int64_t rows, std::int64_t columns) {
+  return all.usable[variant] && holds(all, variant, rows, columns);
+}
+
 /// How the times of a row grow to a problem; by variant.
 std::map<std::uint32_t, double> growth_of(const scene& all, const row& from, std::int64_t rows,
                                           std::int64_t columns, std::size_t most) {
@@ -87,7 +99,7 @@ std::map<std::uint32_t, double> growth_of(const scene& all, const row& from, std
   double others = 0;
   bool is_known = false;
   for (const auto& [variant, time] : from.times) {
-    if (!all.usable[variant] || out.size() == most) continue;
+    if (!may_serve(all, variant, rows, columns) || out.size() == most) continue;
     const double there = log_of_cost(all.costs[variant], from.rows, from.columns);
     const double here = log_of_cost(all.costs[variant], rows, columns);
     const bool has_both = there >= 0 && here >= 0;
@@ -120,37 +132,52 @@ prediction predict_plainly(const scene& all, std::int64_t rows, std::int64_t col
   }
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   near.resize(std::min<std::size_t>(near.size(), all.neighbours));
-  double penalties = 0;
-  std::map<std::uint32_t, double> spared;
+  struct counted {
+    double squared;
+    const row* from;
+    std::map<std::uint32_t, double> logs;
+    double spread;
+  };
+  std::vector<counted> rows_that_count;
   for (const auto& [squared, from] : near) {
-    const auto growth = growth_of(all, *from, rows, columns, 6);
+    const auto growth = growth_of(all, *from, rows, columns, 8);
     if (growth.empty()) continue;
     if (out.nearest == nullptr) {
       out.nearest = from;
       out.distance = std::sqrt(squared);
     }
-    const double weight = 1 / ((squared + 1e-3) * (squared + 1e-3));
-    std::map<std::uint32_t, double> logs;
+    counted added{squared, from, {}, 0};
     double fastest = 1e300;
     double slowest = 0;
     for (const auto& [variant, time] : from->times) {
       if (!growth.contains(variant)) continue;
-      logs[variant] = std::log2(time) + growth.at(variant);
+      added.logs[variant] = std::log2(time) + growth.at(variant);
+      out.scores[variant] = 0;
       fastest = std::min(fastest, time);
       slowest = std::max(slowest, time);
     }
+    added.spread = std::log2(slowest / fastest);
+    rows_that_count.push_back(std::move(added));
+  }
+  std::map<std::uint32_t, double> weights;  // of the rows that a variant could serve
+  for (const auto& [squared, from, logs, spread] : rows_that_count) {
+    bool is_of_another_kind = false;
+    for (const auto& [variant, score] : out.scores)
+      is_of_another_kind = is_of_another_kind || !holds(all, variant, from->rows, from->columns);
+    const double distance = squared + 0.05 + (is_of_another_kind ? 0.25 : 0);
+    const double weight = 1 / (distance * distance);
     double best = 1e300;
     for (const auto& [variant, log] : logs) best = std::min(best, log);
-    const double unseen = weight * (std::log2(slowest / fastest) + 0.1);
-    for (const auto& [variant, log] : logs) {
-      out.scores[variant] += weight * (log - best);
-      spared[variant] += unseen;
+    for (auto& [variant, score] : out.scores) {
+      const bool is_listed = logs.contains(variant);
+      if (!is_listed && !holds(all, variant, from->rows, from->columns)) continue;
+      score += weight * (is_listed ? logs.at(variant) - best : std::min(0.35, spread + 0.1));
+      weights[variant] += weight;
     }
-    penalties += unseen;
     out.weights += weight;
     out.best_logs += weight * best;
   }
-  for (auto& [variant, score] : out.scores) score += penalties - spared[variant];
+  for (auto& [variant, score] : out.scores) score /= weights.at(variant);
   return out;
 }
 
@@ -171,6 +198,10 @@ built_scene build_scene(const scene& all) {
     added.launches[0].sha256 = std::string(64, 'a');
     if (!all.costs[i].empty()) {
       added.cost = {all.costs[i], expression::parse(all.costs[i], detail::make_scope(sample::description()))};
+    }
+    if (i < all.needs.size() && !all.needs[i].empty()) {
+      added.conditions.push_back(
+          {all.needs[i], expression::parse(all.needs[i], detail::make_scope(sample::description()))});
     }
     ids.push_back(added.id);
     made->variants.push_back(std::move(added));
@@ -229,6 +260,8 @@ scene random_scene(std::mt19937& random) {
     constexpr std::array<const char*, 8> costs{
         "", "", "rows", "rows", "rows * columns", "ceil_div(rows, 64) * columns", "rows - 40", "0"};
     out.costs.emplace_back(costs.at(below(costs.size())));
+    constexpr std::array<const char*, 5> needs{"", "", "", "columns % 128 == 0", "rows > 100"};
+    out.needs.emplace_back(needs.at(below(needs.size())));
     out.usable.push_back(below(6) != 0);
     out.stale.push_back(i % 3 != 2 && below(3) == 0);
   }
@@ -272,8 +305,9 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
       ++reasons[static_cast<std::size_t>(chosen.why)];
       const prediction wanted = predict_plainly(all, rows, columns);
       if (wanted.exact != nullptr) {
-        const auto first = std::find_if(wanted.exact->times.begin(), wanted.exact->times.end(),
-                                        [&](const auto& time) { return all.usable[time.first]; });
+        const auto first =
+            std::find_if(wanted.exact->times.begin(), wanted.exact->times.end(),
+                         [&](const auto& time) { return may_serve(all, time.first, rows, columns); });
         if (first != wanted.exact->times.end()) {
           REQUIRE(chosen.why == reason::exact);
           REQUIRE(chosen.variant == first->first);
@@ -286,9 +320,10 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
         }
       }
       if (wanted.nearest == nullptr) {  // the first that may serve, if any
-        const auto first = std::find(all.usable.begin(), all.usable.end(), true);
-        REQUIRE(chosen.why == (first == all.usable.end() ? reason::none : reason::heuristic));
-        if (first != all.usable.end()) REQUIRE(chosen.variant == first - all.usable.begin());
+        std::uint32_t first = 0;
+        while (first < variants && !may_serve(all, first, rows, columns)) ++first;
+        REQUIRE(chosen.why == (first == variants ? reason::none : reason::heuristic));
+        if (first != variants) REQUIRE(chosen.variant == first);
         REQUIRE(chosen.row == no_index);
         continue;
       }
@@ -296,7 +331,7 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
       double least = 1e300;
       for (const auto& [variant, score] : wanted.scores) least = std::min(least, score);
       const double score = wanted.scores.at(chosen.variant);
-      REQUIRE(score - least <= 1e-3 * wanted.weights);  // the same, or as good within float arithmetic
+      REQUIRE(score - least <= 1e-3);  // the same, or as good within float arithmetic
       const row& nearest = all.rows[chosen.row];
       // Of rows that are equally near within float arithmetic either may be the nearest.
       REQUIRE(static_cast<double>(chosen.distance) == Approx(wanted.distance).epsilon(1e-3).margin(2e-3));
@@ -305,7 +340,7 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
                 (wanted.distance <= all.envelope ? reason::interpolated : reason::extrapolated));
       }
       REQUIRE(static_cast<double>(chosen.microseconds) ==
-              Approx(std::exp2((wanted.best_logs + score) / wanted.weights)).epsilon(2e-2));
+              Approx(std::exp2(wanted.best_logs / wanted.weights + score)).epsilon(2e-2));
       REQUIRE(chosen.stale == all.stale[chosen.variant]);
       const auto is_chosen = [&](const auto& time) { return time.first == chosen.variant; };
       const double there = log_of_cost(all.costs[chosen.variant], nearest.rows, nearest.columns);
@@ -317,7 +352,7 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
       if (has_growth && here != there) ++growing;
       // What is shown of the others is their time in the nearest row, carried to the problem.
       const explanation why = explain(*made.rules, problem, chosen, made.unusable);
-      const auto growth = growth_of(all, nearest, rows, columns, 6);
+      const auto growth = growth_of(all, nearest, rows, columns, 8);
       for (const auto& [variant, time] : nearest.times) {
         if (!growth.contains(variant)) continue;
         REQUIRE(why.candidates[variant].microseconds ==
@@ -332,22 +367,22 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
   CHECK(growing > 100);
 }
 
-TEST_CASE("six times of a row count, of those that may serve, and sixty-four are read") {
+TEST_CASE("eight times of a row count, of those that may serve, and sixty-four are read") {
   scene all;
   all.rows.push_back({64, 64, {}});
   constexpr std::uint32_t count = 70;
   for (std::uint32_t v = 0; v < count; ++v) {
-    all.costs.emplace_back(v == 5 ? "rows" : v == 6 ? "rows * columns" : "");
+    all.costs.emplace_back(v == 7 ? "rows" : v == 8 ? "rows * columns" : "");
     all.usable.push_back(true);
     all.stale.push_back(false);
     all.rows[0].times.emplace_back(v, 1.0 + v);
   }
   const auto problem = sample::problem({{"rows", 128}, {"columns", 128}});
-  // The sixth has the first cost, so all grow like it, to the double; the seventh is not read.
+  // The eighth has the first cost, so all grow like it, to the double; the ninth is not read.
   CHECK(build_scene(all).rules->select(problem).microseconds == Approx(2));
-  all.costs[5] = "";
+  all.costs[7] = "";
   CHECK(build_scene(all).rules->select(problem).microseconds == Approx(1));
-  // One that may not serve is passed over, and the seventh counts.
+  // One that may not serve is passed over, and the ninth counts.
   all.usable[2] = false;
   built_scene made = build_scene(all);
   CHECK(made.rules->select(problem, made.unusable).microseconds == Approx(4));
