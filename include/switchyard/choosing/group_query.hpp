@@ -103,6 +103,9 @@ class group_query {
   static constexpr float least_distance = 0.05F;
   static constexpr float of_another_kind = 0.25F;
 
+  /// Stated times are estimates: only one below this share of another speaks against measured rows.
+  static constexpr double clearly_faster = 0.9;
+
   /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
   struct tally {
     std::uint32_t candidate;  // no_index: none that may serve
@@ -232,6 +235,7 @@ class group_query {
     }
     if (best == tallies.count) return out;
     const std::uint32_t id = tallies.ids[best];
+    if (has_faster_stranger(tallies.entries[best].candidate, total.served, tallies)) return out;
     out.variant = tallies.entries[best].candidate;
     out.why =
         static_cast<double>(out.distance) <= group_.envelope ? reason::interpolated : reason::extrapolated;
@@ -273,6 +277,7 @@ class group_query {
     float unseen;
     float logarithm;        // of the best times
     std::uint64_t holding;  // the conditions that hold at each of them
+    std::uint64_t served;   // and at one of them at least
   };
 
   /// Weighs the rows, and adds what each says to the tallies.
@@ -281,6 +286,11 @@ class group_query {
   /// The score of a variant that could not serve each of the rows.
   [[nodiscard]] static float score_where_served(const tally& of, std::uint64_t needed,
                                                 std::span<const counted_row> rows) noexcept;
+
+  /// Whether a variant of the group that could serve none of the rows states a time clearly below that of the
+  /// one that they prefer. `served`: the conditions that hold at one row at least.
+  [[nodiscard]] bool has_faster_stranger(std::uint32_t preferred, std::uint64_t served,
+                                         const tally_list& tallies) noexcept;
 
   /// The cost of an id at the problem over its cost at a row; 0 if one of them is unknown.
   [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept;

@@ -2,6 +2,7 @@
 // The bodies of group_query.hpp.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -53,7 +54,7 @@ SWITCHYARD_FUNCTION group_query::sums group_query::add_up(std::span<counted_row>
   for (std::size_t i = 0; i < tallies.count; ++i) {
     if (tallies.entries[i].candidate != no_index) wanted |= group_.serving[tallies.ids[i]].needed;
   }
-  sums out{0, 0, 0, ~std::uint64_t{0}};
+  sums out{0, 0, 0, ~std::uint64_t{0}, 0};
   for (std::size_t n = 0; n < rows.size(); ++n) {
     counted_row& row = rows[n];
     const carried_times& times = row.times;
@@ -73,6 +74,7 @@ SWITCHYARD_FUNCTION group_query::sums group_query::add_up(std::span<counted_row>
     out.unseen += row.unseen;
     out.logarithm += row.weight * times.best;
     out.holding &= row.holding;
+    out.served |= row.holding;
   }
   return out;
 }
@@ -87,6 +89,23 @@ SWITCHYARD_FUNCTION float group_query::score_where_served(const tally& of, std::
     weight += rows[n].weight;
   }
   return slowdown / weight;
+}
+
+SWITCHYARD_FUNCTION bool group_query::has_faster_stranger(std::uint32_t preferred, std::uint64_t served,
+                                                          const tally_list& tallies) noexcept {
+  if (!candidates_.candidates[preferred].variant->has_time()) return false;
+  const evaluation values{problem_, candidates_.device.attributes, {}, nullptr};
+  double limit = -1;
+  for (std::uint32_t id = 0; id < group_.serving.size(); ++id) {
+    if ((group_.serving[id].needed & ~served) == 0) continue;
+    const auto met = std::span{tallies.ids}.first(tallies.count);
+    if (std::find(met.begin(), met.end(), id) != met.end()) continue;
+    const std::uint32_t stranger = serving(id);
+    if (stranger == no_index || !candidates_.candidates[stranger].variant->has_time()) continue;
+    if (limit < 0) limit = clearly_faster * candidates_.candidates[preferred].variant->time_at(values);
+    if (candidates_.candidates[stranger].variant->time_at(values) < limit) return true;
+  }
+  return false;
 }
 
 SWITCHYARD_FUNCTION float group_query::growth_from(std::uint32_t row, std::uint32_t id,

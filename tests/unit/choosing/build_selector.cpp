@@ -284,6 +284,36 @@ TEST_CASE("a row that others could not serve decides less than its distance says
   CHECK(rules->select(sample::problem({{"rows", 65}, {"columns", 1023}})).variant == 1);
 }
 
+TEST_CASE("rows do not decide where a variant that could serve none of them states to be faster") {
+  // Beyond 1,024 columns `wide` serves; the nearest rows have fewer. One far away lists it.
+  auto measured = empty_table({"narrow", "any", "wide"});
+  measured->match.neighbours = 2;
+  for (const std::int64_t columns : {512, 1024})
+    add_times(measured->groups[0], 64, columns, {{0, 1.0F}, {1, 9.0F}});
+  add_times(measured->groups[0], 64, 1 << 20, {{2, 1.0F}, {1, 90.0F}});
+  const auto chosen_with = [&measured](const char* time_of_any, const char* time_of_wide) {
+    const auto scope = detail::make_scope(sample::description());
+    const std::vector<const char*> needs{"columns <= 1024", "columns > 0", "columns > 1024"};
+    const std::vector<const char*> times{"1000", time_of_any, time_of_wide};
+    auto variants = std::make_shared<manifest>(*manifest_with({"narrow", "any", "wide"}));
+    for (std::size_t i = 0; i < 3; ++i) {
+      variants->variants[i].conditions.push_back({needs[i], expression::parse(needs[i], scope)});
+      if (*times[i] != '\0') variants->variants[i].cost_ns = {times[i], expression::parse(times[i], scope)};
+    }
+    std::vector<std::string> warned;
+    const auto rules =
+        build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
+    return rules->select(sample::problem({{"rows", 64}, {"columns", 2048}}));
+  };
+  const choice faster = chosen_with("9000", "2000");
+  CHECK(faster.variant == 2);
+  CHECK(faster.why == reason::heuristic);
+  CHECK(chosen_with("9000", "8200").variant == 1);  // not clearly
+  CHECK(chosen_with("9000", "8200").why == reason::interpolated);
+  CHECK(chosen_with("9000", "").variant == 1);
+  CHECK(chosen_with("", "2000").variant == 1);
+}
+
 TEST_CASE("a cost that grows does not speak against variants that the row lacks") {
   // Carried to 640 rows, `grows` is 14 times as slow as `level`; in the row it was not, and `lacking` was no
   // slower.
