@@ -8,6 +8,7 @@
 
 #include <switchyard/base/compiled.hpp>
 #include <switchyard/choosing/explain_rows.hpp>
+#include <switchyard/choosing/group_query.hpp>
 #include <switchyard/choosing/indexed_group.hpp>
 #include <switchyard/choosing/select.hpp>
 #include <switchyard/files/manifest.hpp>
@@ -65,6 +66,11 @@ SWITCHYARD_COLD std::string explain_silence(const selector& from, problem_view p
     const std::string name = format_group(from, group.first);
     const std::uint32_t other = from.left_out(group, problem, unusable);
     if (other == no_index) {
+      group_query query{from, group, problem, unusable};
+      (void)query.choose();
+      if (query.stranger() != no_index)
+        return "no near row of " + name + " could have '" + from.candidates[query.stranger()].variant->id +
+               "', which states a lower time than what they prefer";
       bool serves = false;
       for (const named_candidates& named : group.named)
         serves = serves || from.first_admissible(named.candidates, problem, unusable) != no_index;

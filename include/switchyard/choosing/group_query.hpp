@@ -83,6 +83,9 @@ class group_query {
   /// How times grow from a row to the problem.
   [[nodiscard]] row_growth growth_of(std::uint32_t row) noexcept;
 
+  /// The candidate for whose sake the last choose() did not decide, or no_index.
+  [[nodiscard]] std::uint32_t stranger() const noexcept { return stranger_; }
+
  private:
   struct no_visit {};
   template <class Visitor>
@@ -235,7 +238,8 @@ class group_query {
     }
     if (best == tallies.count) return out;
     const std::uint32_t id = tallies.ids[best];
-    if (has_faster_stranger(tallies.entries[best].candidate, total.served, tallies)) return out;
+    stranger_ = faster_stranger(tallies.entries[best].candidate, total.served, tallies);
+    if (stranger_ != no_index) return out;
     out.variant = tallies.entries[best].candidate;
     out.why =
         static_cast<double>(out.distance) <= group_.envelope ? reason::interpolated : reason::extrapolated;
@@ -287,10 +291,10 @@ class group_query {
   [[nodiscard]] static float score_where_served(const tally& of, std::uint64_t needed,
                                                 std::span<const counted_row> rows) noexcept;
 
-  /// Whether a variant of the group that could serve none of the rows states a time clearly below that of the
-  /// one that they prefer. `served`: the conditions that hold at one row at least.
-  [[nodiscard]] bool has_faster_stranger(std::uint32_t preferred, std::uint64_t served,
-                                         const tally_list& tallies) noexcept;
+  /// A candidate of the group that could serve none of the rows, and states a time clearly below that of the
+  /// one that they prefer, or no_index. `served`: the conditions that hold at one row at least.
+  [[nodiscard]] std::uint32_t faster_stranger(std::uint32_t preferred, std::uint64_t served,
+                                              const tally_list& tallies) noexcept;
 
   /// The cost of an id at the problem over its cost at a row; 0 if one of them is unknown.
   [[nodiscard]] float growth_from(std::uint32_t row, std::uint32_t id, float cost) const noexcept;
@@ -299,6 +303,7 @@ class group_query {
   const indexed_group& group_;
   problem_view problem_;
   unusable_flags unusable_;
+  std::uint32_t stranger_ = no_index;
   std::uint64_t known_conditions_ = 0;  // those that were evaluated, a bit each
   std::uint64_t conditions_ = 0;        // those of them that hold
   joint_program::values computed_;

@@ -91,9 +91,9 @@ SWITCHYARD_FUNCTION float group_query::score_where_served(const tally& of, std::
   return slowdown / weight;
 }
 
-SWITCHYARD_FUNCTION bool group_query::has_faster_stranger(std::uint32_t preferred, std::uint64_t served,
-                                                          const tally_list& tallies) noexcept {
-  if (!candidates_.candidates[preferred].variant->has_time()) return false;
+SWITCHYARD_FUNCTION std::uint32_t group_query::faster_stranger(std::uint32_t preferred, std::uint64_t served,
+                                                               const tally_list& tallies) noexcept {
+  if (!candidates_.candidates[preferred].variant->has_time()) return no_index;
   const evaluation values{problem_, candidates_.device.attributes, {}, nullptr};
   double limit = -1;
   for (std::uint32_t id = 0; id < group_.serving.size(); ++id) {
@@ -103,9 +103,9 @@ SWITCHYARD_FUNCTION bool group_query::has_faster_stranger(std::uint32_t preferre
     const std::uint32_t stranger = serving(id);
     if (stranger == no_index || !candidates_.candidates[stranger].variant->has_time()) continue;
     if (limit < 0) limit = clearly_faster * candidates_.candidates[preferred].variant->time_at(values);
-    if (candidates_.candidates[stranger].variant->time_at(values) < limit) return true;
+    if (candidates_.candidates[stranger].variant->time_at(values) < limit) return stranger;
   }
-  return false;
+  return no_index;
 }
 
 SWITCHYARD_FUNCTION float group_query::growth_from(std::uint32_t row, std::uint32_t id,

@@ -291,7 +291,8 @@ TEST_CASE("rows do not decide where a variant that could serve none of them stat
   for (const std::int64_t columns : {512, 1024})
     add_times(measured->groups[0], 64, columns, {{0, 1.0F}, {1, 9.0F}});
   add_times(measured->groups[0], 64, 1 << 20, {{2, 1.0F}, {1, 90.0F}});
-  const auto chosen_with = [&measured](const char* time_of_any, const char* time_of_wide) {
+  std::string note;
+  const auto chosen_with = [&](const char* time_of_any, const char* time_of_wide) {
     const auto scope = detail::make_scope(sample::description());
     const std::vector<const char*> needs{"columns <= 1024", "columns > 0", "columns > 1024"};
     const std::vector<const char*> times{"1000", time_of_any, time_of_wide};
@@ -303,11 +304,17 @@ TEST_CASE("rows do not decide where a variant that could serve none of them stat
     std::vector<std::string> warned;
     const auto rules =
         build_selector({&sample::description(), card(), {variants}, {}, {measured}, ""}, warned);
-    return rules->select(sample::problem({{"rows", 64}, {"columns", 2048}}));
+    const auto problem = sample::problem({{"rows", 64}, {"columns", 2048}});
+    const choice chosen = rules->select(problem);
+    note = explain(*rules, problem, chosen, {}).note;
+    return chosen;
   };
   const choice faster = chosen_with("9000", "2000");
   CHECK(faster.variant == 2);
   CHECK(faster.why == reason::heuristic);
+  CHECK(note ==
+        "no near row of group 0 of table.json could have 'wide', which states a lower time than what they "
+        "prefer; least cost of the variants that serve it");
   CHECK(chosen_with("9000", "8200").variant == 1);  // not clearly
   CHECK(chosen_with("9000", "8200").why == reason::interpolated);
   CHECK(chosen_with("9000", "").variant == 1);
