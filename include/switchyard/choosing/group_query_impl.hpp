@@ -2,7 +2,6 @@
 // The bodies of group_query.hpp.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -98,8 +97,9 @@ SWITCHYARD_FUNCTION std::uint32_t group_query::faster_stranger(std::uint32_t pre
   double limit = -1;
   for (std::uint32_t id = 0; id < group_.serving.size(); ++id) {
     if ((group_.serving[id].needed & ~served) == 0) continue;
-    const auto met = std::span{tallies.ids}.first(tallies.count);
-    if (std::find(met.begin(), met.end(), id) != met.end()) continue;
+    bool is_listed = false;
+    for (std::size_t i = 0; i < tallies.count; ++i) is_listed = is_listed || tallies.ids[i] == id;
+    if (is_listed) continue;
     const std::uint32_t stranger = serving(id);
     if (stranger == no_index || !candidates_.candidates[stranger].variant->has_time()) continue;
     if (limit < 0) limit = clearly_faster * candidates_.candidates[preferred].variant->time_at(values);
