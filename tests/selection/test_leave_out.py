@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The studies of a table's own rows.   test_leave_out.py STUDY CHOOSE TABLE...
 
-Rows that lack a variant are found by another device's. The program CHOOSE answers for an invented table as its rows say, and the choices on the given tables of the project, whose rows
-differ in which variants could serve them, do not become more expensive.
+Another device's rows find the rows that lack a variant. The program CHOOSE answers for an invented table as its rows
+say. On the given tables of the project, whose rows differ in which variants could serve them, the choices do not
+become more expensive.
 """
 
 import json
