@@ -6,7 +6,8 @@
 // A line of QUERIES is {"table": path, "manifest": path} or {"problem": {axis: value}, "usable": [variant]}:
 // problems are asked of the last table named. Without "usable" all variants may serve; with "without":
 // [group, row], as the file counts them, the table lacks that row. The answer to each is a line {"variant",
-// "reason", "distance", "us"}.
+// "reason", "distance", "us"}. It exits with 2 if a manifest has warnings, or if a problem with "usable" is
+// asked of a table that names variants which the manifest lacks.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -41,20 +42,21 @@ struct asked {
   tool::table_file table;
   std::shared_ptr<const sy::manifest> variants;
 
-  [[nodiscard]] std::shared_ptr<const sy::selector> selector(const sy::table& rows) const {
-    std::vector<std::string> unknown;
+  [[nodiscard]] std::shared_ptr<const sy::selector> selector(const sy::table& rows,
+                                                             std::vector<std::string>& unknown) const {
     return sy::build_selector(
         {&table.op(), rows.device, {variants}, {}, {std::make_shared<const sy::table>(rows)}, {}}, unknown);
   }
 };
 
-asked read_asked(const json& line) {
+std::optional<asked> read_asked(const json& line) {
   tool::table_file table = tool::read_table_file(line.at("table").get<std::string>());
   sy::warnings warned;
   auto variants = std::make_shared<const sy::manifest>(
       sy::read_manifest(line.at("manifest").get<std::string>(), table.op(), warned));
   for (const std::string& message : warned.messages) std::fprintf(stderr, "%s\n", message.c_str());
-  return {std::move(table), std::move(variants)};
+  if (!warned.messages.empty()) return std::nullopt;
+  return asked{std::move(table), std::move(variants)};
 }
 
 void erase_row(sy::row_group& rows, std::size_t row) {
@@ -121,18 +123,27 @@ int main(int argc, char** argv) {
   std::string text;
   std::optional<asked> of;
   std::shared_ptr<const sy::selector> rules;
+  std::vector<std::string> unknown;
   while (std::getline(in, text)) {
     const json line = json::parse(text);
     if (line.contains("table")) {
-      of.emplace(read_asked(line));
-      rules = of->selector(of->table.content);
+      of = read_asked(line);
+      if (!of) return 2;
+      unknown.clear();
+      rules = of->selector(of->table.content, unknown);
       continue;
     }
     if (!of) return 2;
+    if (line.contains("usable") && !unknown.empty()) {
+      std::fprintf(stderr, "the manifest has no variant %s, which the table names\n",
+                   unknown.front().c_str());
+      return 2;
+    }
     std::shared_ptr<const sy::selector> asked_of = rules;
     if (line.contains("without")) {
       const json& row = line.at("without");
-      asked_of = of->selector(without_row(of->table.content, row.at(0), row.at(1)));
+      std::vector<std::string> same;
+      asked_of = of->selector(without_row(of->table.content, row.at(0), row.at(1)), same);
     }
     std::printf("%s\n", answer_to(line, of->table.op(), *asked_of).dump().c_str());
   }

@@ -11,7 +11,6 @@ problems of the greatest loss, --json writes all of them.
 
 import argparse
 import json
-import math
 import os
 import sys
 
@@ -22,6 +21,7 @@ sys.path.insert(0, HERE)
 from fit_terms import value_of
 from judging import read
 from manifests import manifest_of, number
+from rules import summary
 
 GOAL = 1.5
 H200 = {"backend": "cuda", "arch": "sm_90", "multiprocessors": 132}
@@ -60,9 +60,7 @@ def judge(path, kernels):
     """(text of the problem, chosen, is it timed, loss, best) of each problem with several times."""
     for operator, device, text, axes, times in rows_of(path):
         target = f"{device['backend']}-{device['arch']}"
-        attributes = {key: value for key, value in device.items() if isinstance(value, int)}
-        axes.setdefault("head_dim_v", axes.get("head_dim", 0))
-        serving = list(manifest_of(kernels, operator, target).serving(axes, attributes)) if len(times) > 1 else []
+        serving = list(manifest_of(kernels, operator, target).serving_on(device, axes)) if len(times) > 1 else []
         timed = [candidate for candidate in serving if candidate[0] in times]
         if not timed:
             continue
@@ -86,10 +84,10 @@ def main():
         if not found:
             continue
         lost = [result[3] for result in found]
-        mean = math.exp(sum(map(math.log, lost)) / len(lost))
+        mean, p99, worst = summary(lost)
         print(
             f"{name:58} {len(lost):5} problems, mean {mean:.3f}, p90 {lost[int(0.9 * len(lost))]:.2f}, "
-            f"p99 {lost[int(0.99 * len(lost))]:.2f}, worst {lost[-1]:.2f}, {sum(ratio > GOAL for ratio in lost)} above {GOAL}, "
+            f"p99 {p99:.2f}, worst {worst:.2f}, {sum(ratio > GOAL for ratio in lost)} above {GOAL}, "
             f"{sum(not result[2] for result in found)} choices not timed"
         )
         for text, choice, _, loss, best in found[::-1][: given.worst]:

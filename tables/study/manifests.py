@@ -15,6 +15,7 @@ from kernel_tools import KernelBuildError
 from kernel_tools.expression import evaluate
 from kernel_tools.space import expand
 
+# Enumerators, which conditions name.
 WORDS = {
     "none",
     "causal_top_left",
@@ -44,7 +45,7 @@ WORDS = {
     "offset",
     "explicit_ids",
     "sequence_offsets",
-}  # enumerators
+}
 
 
 def number(value):
@@ -74,6 +75,11 @@ class Manifest:
             names = {**attributes, **axes, **variant.get("config", {})}
             if all(self.value(text, names, 1) for text in variant.get("requires", [])):
                 yield variant["id"], self.time(variant, names)
+
+    def serving_on(self, device, axes):
+        """As `serving`, with the attributes of a table's device. Calls of before `head_dim_v` was an axis lack it."""
+        attributes = {key: value for key, value in device.items() if isinstance(value, int)}
+        return self.serving({"head_dim_v": axes.get("head_dim", 0), **axes}, attributes)
 
     def value(self, text, names, unknown):
         try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The studies that were measured, and what the real selector's choices cost on them."""
 
+import functools
 import glob
 import json
 import os
@@ -12,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = os.path.join(HERE, "data")
 
 
+@functools.cache
 def metrics():
     with open(os.path.join(HERE, "match.json"), encoding="utf-8") as file:
         return json.load(file)

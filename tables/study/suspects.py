@@ -22,10 +22,11 @@ sys.path.insert(0, HERE)
 from leave_out import problems
 from manifests import manifest_of, number
 from real import KERNELS
+from table_sets import value_text
 
 
 def words_of(values):
-    return " ".join(f"{axis}={str(value).lower() if isinstance(value, bool) else value}" for axis, value in values.items())
+    return " ".join(f"{axis}={value_text(value)}" for axis, value in values.items())
 
 
 def rows_of(path):
@@ -56,9 +57,7 @@ def by_others(times, others):
 def by_costs(manifest, own, times, device):
     """(share of the best time, variant) that stated times give the fastest variant which the row lacks."""
     axes = {key: number(value) for key, value in own.items()}
-    axes.setdefault("head_dim_v", axes.get("head_dim", 0))
-    attributes = {key: value for key, value in device.items() if isinstance(value, int)}
-    stated = {variant: time for variant, time in manifest.serving(axes, attributes) if time}
+    stated = {variant: time for variant, time in manifest.serving_on(device, axes) if time}
     scales = sorted(math.log(1000 * times[variant] / stated[variant]) for variant in times if variant in stated)
     missing = [(time, variant) for variant, time in stated.items() if variant not in times]
     if not scales or not missing:
