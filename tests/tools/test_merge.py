@@ -265,6 +265,22 @@ def test_merge_of_notes(program, folder, checks):
             f"merge: earlier runs of {words}",
         )
         checks.equal(document["measured"]["date"], "2026-11-21", f"merge: the date of {words}")
+        # All rows of one were measured again: its runs go with them.
+        document = merged(*words, "--conflict", "newest")
+        checks.equal(
+            [past["date"] for past in document["measured"]["before"]],
+            ["2026-11-13", "2026-11-12", "2026-11-09"],
+            f"merge: earlier runs of the newest rows of {words}",
+        )
+    more = folder.write(
+        "more_noted.json", {**table({(1, 64): {"a": 2.0}, (2, 64): {"a": 2.0}}), "measured": {"date": "2026-11-20"}}
+    )
+    document = merged(more, two, "--conflict", "newest")
+    checks.equal(
+        [past["date"] for past in document["measured"]["before"]],
+        ["2026-11-20", "2026-11-13", "2026-11-12", "2026-11-09"],
+        "merge: earlier runs of a table with another row",
+    )
 
 
 def test_merge_of_pins(program, folder, checks):

@@ -177,7 +177,7 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
   }
 }
 
-/// The runs that measured the rows of all shards.
+/// The runs that measured the rows of all shards, the oldest shard first.
 [[nodiscard]] std::vector<sy::measurement> unite_runs(const std::vector<table_file>& shards,
                                                       const std::string& conflict,
                                                       const merge_counts& counted) {
@@ -187,6 +187,14 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
     std::set<std::string> names;
     for (const auto& [name, row] : name_rows(shard)) names.insert(name);
     tables.emplace_back(shard.measured, std::move(names));
+  }
+  if (conflict == "newest") {  // of a table whose rows were all measured again, nothing remains
+    std::set<std::string> newer;
+    for (auto table = tables.rbegin(); table != tables.rend(); ++table) {
+      auto& [runs, names] = *table;
+      if (std::includes(newer.begin(), newer.end(), names.begin(), names.end())) runs.clear();
+      newer.insert(names.begin(), names.end());
+    }
   }
   std::vector<sy::measurement> out = join_runs(tables);
   if (out.empty()) out.emplace_back();
