@@ -93,7 +93,7 @@ class batch_run {
       if (outcome.table.empty()) return {};  // interrupted before it began
       if (settings_.budget_seconds) {
         left_ = *settings_.budget_seconds - outcome.seconds;
-        settings_.budget_seconds = std::max(0.1, left_);
+        settings_.budget_seconds = left_;
       }
       measured += outcome.measured;
       if (outcome.out_of_time) late.push_back(open[i]);
@@ -102,8 +102,10 @@ class batch_run {
     return left_ > 0 && measured > 0 ? late : std::vector<std::size_t>{};
   }
 
-  /// No batch begins after the end of the budget: starting a process on a device takes seconds.
-  [[nodiscard]] bool is_over() const { return interrupted() || left_ <= 0; }
+  /// No batch but the first begins where so little is left: starting a process on a device takes seconds.
+  static constexpr double least_seconds = 0.1;
+
+  [[nodiscard]] bool is_over() const { return interrupted() || (begun_ > 0 && left_ < least_seconds); }
 
   void report_not_begun() {
     if (!session_.json) return print_not_begun(batches_, begun_);
