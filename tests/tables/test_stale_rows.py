@@ -4,7 +4,7 @@
 SOURCE is the project's folder. tables/kernels.json holds, for every kernel of the target that the tables were measured
 with, a digest of what its blobs are compiled from. A kernel that changed fails this test until its rows were measured
 again (`switchyard tune --refresh TABLE --stale`) and the digest was accepted, or until it is listed under `pending`, with a
-date and a reason. --accept writes today's digests: of the KERNELs named, or of all. Comments and layout do not count, nor
+date, a reason, and the device whose rows are meant, if it is one. --accept writes today's digests: of the KERNELs named, or of all. Comments and layout do not count, nor
 where a file lies.
 
 ROOT has kernels that were built, of the full set (blobs of a smaller one hold fewer kernels): rows whose times are of
@@ -106,7 +106,8 @@ def kernels(spaces):
 
 
 def stale_times(root, tables, kernel_of, toolchains):
-    """How many times of each kernel are of other blobs than those of ROOT. Another compiler's blobs tell nothing."""
+    """How many times of each kernel, on each device, are of other blobs than those of ROOT. Another compiler's blobs tell
+    nothing."""
     out = collections.Counter()
     for path in tables:
         with open(path, encoding="utf-8") as file:
@@ -139,13 +140,14 @@ def stale_times(root, tables, kernel_of, toolchains):
                 ]
                 if meant and all(now != measured for now, _ in meant):
                     times = sum(name in row.get("times_us", ()) for row in group["rows"])
-                    out[kernel_of.get((table["operator"], meant[0][1]), table["operator"])] += times
+                    kernel = kernel_of.get((table["operator"], meant[0][1]), table["operator"])
+                    out[kernel, table["device"].get("name", "")] += times
     return out
 
 
 def find_failures(record, digests, stale, today):
     """What is wrong, as sentences."""
-    out, pending = [], {}
+    out, pending = [], set()  # of (kernel, device); without a device, it is on all of them
     for entry in record["pending"]:
         name = entry.get("kernel")
         try:
@@ -159,9 +161,9 @@ def find_failures(record, digests, stale, today):
             out.append(f"pending {name}: no reason is given")
         if name not in digests:
             out.append(f"pending {name}: no such kernel; remove the entry")
-        pending[name] = entry
+        pending.add((name, entry.get("device")))
     for name, digest in sorted(digests.items()):
-        if record["measured"].get(name) != digest and name not in pending:
+        if record["measured"].get(name) != digest and name not in {kernel for kernel, _ in pending}:
             out.append(
                 f"{name} has changed since its rows were measured. Build it, measure the rows that `switchyard check` "
                 f"calls stale (`switchyard tune --refresh tables/{name.split('/')[0]}/DEVICE.json --stale`), then pass "
@@ -169,10 +171,10 @@ def find_failures(record, digests, stale, today):
             )
     for name in sorted(set(record["measured"]) - set(digests)):
         out.append(f"{name} is gone; pass --accept {name}")
-    for name, times in sorted(stale.items()):
-        if times and name not in pending:
+    for (name, device), times in sorted(stale.items()):
+        if times and not {(name, device), (name, None)} & pending:
             out.append(
-                f"{times} times of {name} are of another build of it: measure them again with `switchyard tune "
+                f"{times} times of {name} on {device} are of another build of it: measure them again with `switchyard tune "
                 f"--refresh tables/{name.split('/')[0]}/DEVICE.json --stale`, or list it under 'pending'"
             )
     return out
@@ -191,8 +193,11 @@ def check_rules():
     assert "op/a has changed" in failures({"op/a": "2"})[0]
     assert "op/a has changed" in failures({"op/b": "1"})[0] and "op/b is gone" in failures({"op/b": "1"})[1]
     entry = {"kernel": "op/a", "since": "2026-11-25", "reason": "of a test"}
-    assert failures({"op/a": "2"}, [entry]) == [] and failures(stale={"op/a": 3}, pending=[entry]) == []
-    assert "3 times of op/a are of another build" in failures(stale={"op/a": 3})[0]
+    stale = {("op/a", "A card"): 3}
+    assert failures({"op/a": "2"}, [entry]) == [] and failures(stale=stale, pending=[entry]) == []
+    assert failures(stale=stale, pending=[{**entry, "device": "A card"}]) == []
+    for pending in ([], [{**entry, "device": "Another"}]):
+        assert "3 times of op/a on A card are of another build" in failures(stale=stale, pending=pending)[0]
     assert "no date" in failures({"op/a": "2"}, [{**entry, "since": "soon"}])[0]
     assert "to come" in failures({"op/a": "2"}, [{**entry, "since": "2026-11-27"}])[0]
     assert "no reason" in failures({"op/a": "2"}, [{**entry, "reason": ""}])[0]

@@ -110,12 +110,12 @@ replaced_table::replaced_table(const session& session, const sy::operator_descri
   std::vector<std::string> not_installed;  // variants that the table names
   rules_ =
       sy::build_selector({&described, device, files_.manifests, {}, std::move(tables), {}}, not_installed);
-  read_pending((fs::path{folder} / "kernels.json").string());
+  read_pending((fs::path{folder} / "kernels.json").string(), device.name);
 }
 
-/// Finds the candidates of pending kernels. A kernel's name is OPERATOR/PREFIX of its blobs' names; of
-/// several prefixes, the longest names the kernel.
-void replaced_table::read_pending(const std::string& path) {
+/// Finds the candidates of kernels that are pending on this device. A kernel's name is OPERATOR/PREFIX of its
+/// blobs' names; of several prefixes, the longest names the kernel.
+void replaced_table::read_pending(const std::string& path, const std::string& device) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
   const nlohmann::json document = sy::parse_json(sy::read_file(path, sy::max_json_bytes), path);
@@ -133,7 +133,8 @@ void replaced_table::read_pending(const std::string& path) {
     for (std::size_t i = 0; i < pending->array_size(); ++i) {
       const auto entry = pending->at(i);
       const auto kernel = entry.at("kernel");
-      add(kernel.string(), true);
+      const auto on = entry.find("device");
+      add(kernel.string(), !on || on->string() == device);
     }
   }
   for (std::uint32_t i = 0; i < rules_->candidates.size(); ++i) {

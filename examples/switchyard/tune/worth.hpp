@@ -24,9 +24,9 @@ namespace tool {
 
 /// In the order of measurement.
 enum class worth : std::uint8_t {
-  changed,    ///< a kernel that serves it is pending (FOLDER/kernels.json), or its row has times of another
-              ///< build, or does not compare all variants
-  foreign,    ///< its row is of a table with runs of other programs, which time otherwise
+  changed,  ///< a kernel that serves it is pending on the device (FOLDER/kernels.json), or its row has times
+            ///< of another build, or does not compare all variants
+  foreign,  ///< its row is of a table with runs of other programs, which time otherwise
   undecided,  ///< it has no row, and rows of its kind decide nothing
   between,    ///< it has no row, and rows of its kind decide
   measured,   ///< it has a good row
@@ -56,7 +56,7 @@ class replaced_table {
   [[nodiscard]] worth worth_of(const known_operator& known, const tuning_problem& problem) const;
 
  private:
-  void read_pending(const std::string& path);
+  void read_pending(const std::string& path, const std::string& device);
 
   const switchyard::operator_description& op_;
   switchyard::catalog catalog_;
