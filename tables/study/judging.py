@@ -53,8 +53,12 @@ def judge(path, bound, goals=False):
             failures += 1
             print(f"FAILED: {name} {measured.get('problem', call)}: {measured.get('failed', 'no variant serves it')}")
             continue
+        choices = measured.get("chosen")
+        if not choices:
+            failures += 1
+            print(f"FAILED: {name}: nothing was chosen yet; models.py --choose {path} does it")
+            continue
         best = min(measured["times"].values())
-        choices = measured["chosen"]
         if isinstance(choices, list):  # of older files
             choices = dict(zip((ALL, NONE), choices))
         over = {which: measured["times"].get(choice["variant"], math.inf) / best for which, choice in choices.items()}

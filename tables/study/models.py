@@ -214,7 +214,8 @@ def choice(options, root, operator, problem, device):
 
 
 def choose(options, lines, device, by_name):
-    """Adds to each measured call what each set of tables chooses. `by_name`: the device is not here, but tables name it."""
+    """Adds to each measured call what each set of tables chooses. `by_name`: as tables describe the device, whose driver is not
+    started for each choice, which takes a second on a machine of several."""
     problems = {}
     for line in lines:
         problems.setdefault(line["study"], []).append(split(options, line["study"], line["problem"])[1])
@@ -323,7 +324,8 @@ def run(options):
         os.makedirs(folder, exist_ok=True)
         lines, planned, device = (measured_of_list if options.problems else measured_of_calls)(options, folder)
     lines = [{"study": line["call"]["operator"], "shape": i, "pass": 0, **line} for i, line in enumerate(lines)]
-    choose(options, lines, device, by_name=False)
+    write(options.output, lines, planned, device)  # what was measured is kept if the choices are interrupted
+    choose(options, lines, device, by_name=device[0] != "host" and table_sets.has_table_of(options.root, device))
     write(options.output, lines, planned, device)
 
 

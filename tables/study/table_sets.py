@@ -22,6 +22,10 @@ def tables_of(root):
             yield os.path.relpath(path, root), table
 
 
+def has_table_of(root, device):
+    return any(table.get("device", {}).get("name") == device[1] for _, table in tables_of(root))
+
+
 def without_rows(table, problems):
     """The table without the rows of these problems, each a dict of words. Rows of other values of a type stay."""
 

@@ -167,6 +167,18 @@ def check_tables(path, keep):
     expect(status == 1, "a goal that is missed does not fail", output)
     status, output = run("--choose", path, TOOL, ROOT)
     expect(status != 0 and "no table of" in output, "a device that no table names", output)
+    # An interruption before the choices leaves what was measured.
+    bare = os.path.join(FOLDER, "bare.jsonl")
+    write(
+        bare,
+        [{key: value for key, value in line.items() if key != "chosen"} for line in lines],
+        last["planned"],
+        last["device"],
+    )
+    status, output = run("--judge", bare)
+    expect(
+        status == 1 and f"nothing was chosen yet; models.py --choose {bare} does it" in output, "calls without choices", output
+    )
 
 
 def check_absent(path):
