@@ -25,6 +25,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 import fit_terms
+from fallback import rows_of
+from fit_terms import value_of
 from judging import read
 from manifests import WORDS, evaluate, expand
 from studies import studies
@@ -32,13 +34,17 @@ from studies import studies
 STEPS = (-0.4, -0.25, -0.15, -0.08, -0.04, 0.04, 0.08, 0.15, 0.25, 0.4)
 
 
-def value_of(text):
-    return {"true": 1, "false": 0}.get(text, int(text) if re.fullmatch(r"-?\d+", text) else text)
+def read_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def problems(outputs, operator):
     """(group, problem, times) of everything that was measured; a study counts by 250 of its shapes, at even steps."""
     for path in outputs:
+        if path.endswith(".json"):
+            yield from ((os.path.basename(path), axes, times) for _, _, _, axes, times in rows_of(path) if len(times) > 1)
+            continue
         for call in read(path)[0]:
             if call["study"] == operator and call.get("times"):
                 axes = dict(word.split("=", 1) for word in call["problem"].split())
@@ -127,8 +133,8 @@ def main():
     if "--terms" in paths:
         fit_all_terms(target, paths)
         return
-    spaces = [path for path in paths if path.endswith(".json")]
-    outputs = [path for path in paths if not path.endswith(".json")]
+    spaces = [path for path in paths if path.endswith(".json") and "variants" in read_json(path)]
+    outputs = [path for path in paths if path not in spaces]
     plans = {path: [plan for plan in expand([path])[0] if plan["target"] == target] for path in spaces}
     found = {
         variant["id"]: variant

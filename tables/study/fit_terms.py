@@ -12,7 +12,8 @@ import os
 import re
 
 from judging import read
-from manifests import WORDS, evaluate, expand
+from leave_out import problems
+from manifests import WORDS, evaluate, expand, number
 from studies import studies
 
 STEPS = (0.6, 0.75, 0.85, 0.92, 0.96, 1.04, 1.08, 1.15, 1.3, 1.6)
@@ -49,16 +50,14 @@ def measured(operator, outputs, tables):
         with open(path, encoding="utf-8") as file:
             table = json.load(file)
         multiprocessors = table["device"]["multiprocessors"]
-        for group in table["groups"]:
-            for i, row in enumerate(group["rows"]):
-                axes = {**group.get("measured_with", {}), **group["type"], **dict(zip(group["axes"], row["at"]))}
-                yield Problem(
-                    "rows" + (", held out" if i % 4 == 3 else ""),
-                    i % 4 != 3,
-                    {key: int(value) if isinstance(value, bool) else value for key, value in axes.items()},
-                    row["times_us"],
-                    multiprocessors,
-                )
+        for (_, row), axes, times in problems(table, least=1):
+            yield Problem(
+                "rows" + (", held out" if row % 4 == 3 else ""),
+                row % 4 != 3,
+                {key: number(value) for key, value in axes.items()},
+                times,
+                multiprocessors,
+            )
     for path in outputs:
         for call in read(path)[0]:
             if call["study"] == operator and call.get("times"):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What the choice costs at a problem that its table has no row of: each row of tables in turn, as if it alone were missing.
 
-    leave_out.py CHOOSE [--worst N] TABLE...
+    leave_out.py CHOOSE [--worst N] [--by DEVICE] TABLE...
 
 The real selector chooses, by the program CHOOSE, with the other rows of the table and with the conditions and costs of today's
 search spaces. The row's times say what the choice costs, over the best variant there. A choice that the row does not list was
 not among the fastest, or was never compared there; such choices are counted apart, and judged by the slowest that the row lists.
+With --by, the table DEVICE.json beside each TABLE chooses, whole: what another device's rows cost.
 """
 
 import argparse
@@ -47,19 +48,22 @@ def todays_variants(table, rows):
     return [stated(manifest, variant, names) for variant in manifest.variants]
 
 
-def judge(program, path):
-    """(loss, whether the row lists the choice, the choice, the best, the problem) of each row, the worst first."""
+def judge(program, path, by=None):
+    """(loss, whether the row lists the choice, the choice, the best, the problem) of each row, the worst first. `by`: the path of
+    the table that chooses, whole, instead of this one without the row. It must decide: where it does not, nothing is judged."""
     with open(path, encoding="utf-8") as file:
         table = json.load(file)
     rows = list(problems(table))
     with tempfile.TemporaryDirectory() as folder:
         manifest = os.path.join(folder, "manifest.json")
         write_manifest(manifest, table["operator"], table["device"], todays_variants(table, rows))
-        lines = [json.dumps({"table": os.path.abspath(path), "manifest": manifest})]
-        lines += [json.dumps({"problem": own, "without": place}) for place, own, _ in rows]
+        lines = [json.dumps({"table": os.path.abspath(by or path), "manifest": manifest})]
+        lines += [json.dumps({"problem": own, **({} if by else {"without": place})}) for place, own, _ in rows]
         answers = answers_to(program, folder, lines)
     found = []
     for (_, own, times), answer in zip(rows, answers):
+        if by and answer["reason"] == "heuristic":
+            continue
         chosen, best = answer["variant"], min(times, key=times.get)
         is_listed = chosen in times
         found.append(
@@ -71,14 +75,18 @@ def judge(program, path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--worst", type=int, default=0, help="name the problems of the greatest loss")
+    parser.add_argument("--by", metavar="DEVICE", help="the table of this device chooses, such as nvidia-h200")
     parser.add_argument("choose")
     parser.add_argument("tables", nargs="+")
     given = parser.parse_args()
+    everything = []
     for path in given.tables:
-        found = judge(given.choose, path)
+        by = given.by and os.path.join(os.path.dirname(path), given.by + ".json")
+        found = judge(given.choose, path, by) if not by or os.path.exists(by) else []
         name = os.path.join(*os.path.abspath(path).split(os.sep)[-2:])
         if not found:
             continue
+        everything += [result[0] for result in found if result[1]]
         listed = [result for result in found if result[1]]
         lost = [result[0] for result in listed]
         mean, p99, worst = summary(lost)
@@ -88,6 +96,10 @@ def main():
         )
         for loss, _, chosen, best, own in listed[: given.worst]:
             print(f"    {loss:.2f}  {chosen} for {best}: {' '.join(f'{axis}={value}' for axis, value in own.items())}")
+    if everything:
+        print(
+            f"{len(everything)} rows that list the choice: mean {summary(everything)[0]:.4f}, p99 {summary(everything)[1]:.2f}"
+        )
 
 
 if __name__ == "__main__":
