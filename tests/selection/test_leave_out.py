@@ -70,6 +70,13 @@ def main():
     check(found.get(256) == (1.25, True, fast), f"one that they decide wrongly: {found.get(256)}")
     loss, is_listed, _ = found.get(65536, (0, True, ""))
     check(loss == 3 and not is_listed, f"a choice that the row does not list: {found.get(65536)}")
+    with tempfile.TemporaryDirectory() as folder:
+        path, other = (invented(os.path.join(folder, name), rows) for name, rows in (
+            ("this", [([64, 4096], {fast: 1.0, slow: 3.0}), ([256, 4096], {slow: 2.0, fast: 2.5})]),
+            ("other", [([64, 4096], {slow: 1.0, fast: 1.1})]),
+        ))  # fmt: skip
+        found = {own["rows"]: (loss, chosen) for loss, _, chosen, _, own in judge(program, path, other)}
+    check(found == {64: (3, slow), 256: (1, slow)}, f"another device's rows, whole: {found}")
     for times, others, wanted in (
         ({slow: 9.0}, [{fast: 1.0, slow: 3.0}], (3, fast)),
         ({slow: 9.0, fast: 9.5}, [{fast: 1.0, slow: 3.0}], (1, "")),
