@@ -4,7 +4,7 @@
     fit_costs.py TARGET OUTPUT... SPACE...
     fit_costs.py TARGET OUTPUT... --terms KERNELS TABLES [OPERATOR...]
 
-OUTPUT are files that models.py wrote, SPACE the search spaces of one operator; TARGET is the target of the device, such as
+OUTPUT are files that models.py wrote, or tables, SPACE the search spaces of one operator; TARGET is the target of the device, such as
 cuda-sm_90a. The studies of the operator in data/ count too. A variant's unit begins as the median of its times over its
 costs; then each is moved where this makes the choices by least cost cheaper, choices above 1.15 times the best counting five
 times. The spaces' `cost_us` of the target is replaced, and the cost of the choices printed.
