@@ -4,10 +4,10 @@
     fit_costs.py TARGET OUTPUT... SPACE...
     fit_costs.py TARGET OUTPUT... --terms KERNELS TABLES [OPERATOR...]
 
-OUTPUT are files that models.py wrote, or tables, SPACE the search spaces of one operator; TARGET is the target of the device, such as
-cuda-sm_90a. The studies of the operator in data/ count too. A variant's unit begins as the median of its times over its
-costs; then each is moved where this makes the choices by least cost cheaper, choices above 1.15 times the best counting five
-times. The spaces' `cost_us` of the target is replaced, and the cost of the choices printed.
+OUTPUT are files that models.py wrote, or tables, SPACE the search spaces of one operator; TARGET is the target of the device,
+such as cuda-sm_90a. The studies of the operator in data/ count too. A variant's unit begins as the median of its times over
+its costs; then each is moved where this makes the choices by least cost cheaper, choices above 1.15 times the best counting
+five times. The spaces' `cost_us` of the target is replaced, and the cost of the choices printed.
 
 With --terms, the variants of all spaces below KERNELS whose rules list terms in `cost_ns` get factors for these, see
 fit_terms.py, from the studies, the rows of the tables below TABLES of that architecture, and OUTPUT.

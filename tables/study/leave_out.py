@@ -84,11 +84,11 @@ def main():
         by = given.by and os.path.join(os.path.dirname(path), given.by + ".json")
         found = judge(given.choose, path, by) if not by or os.path.exists(by) else []
         name = os.path.join(*os.path.abspath(path).split(os.sep)[-2:])
-        if not found:
-            continue
-        everything += [result[0] for result in found if result[1]]
         listed = [result for result in found if result[1]]
+        if not listed:
+            continue
         lost = [result[0] for result in listed]
+        everything += lost
         mean, p99, worst = summary(lost)
         print(
             f"{name:58} {len(found):5} rows, mean {mean:.4f}, p99 {p99:.2f}, worst {worst:.2f}, "
@@ -97,9 +97,8 @@ def main():
         for loss, _, chosen, best, own in listed[: given.worst]:
             print(f"    {loss:.2f}  {chosen} for {best}: {' '.join(f'{axis}={value}' for axis, value in own.items())}")
     if everything:
-        print(
-            f"{len(everything)} rows that list the choice: mean {summary(everything)[0]:.4f}, p99 {summary(everything)[1]:.2f}"
-        )
+        mean, p99, worst = summary(everything)
+        print(f"{len(everything)} rows that list the choice: mean {mean:.4f}, p99 {p99:.2f}, worst {worst:.2f}")
 
 
 if __name__ == "__main__":
