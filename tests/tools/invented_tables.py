@@ -55,9 +55,9 @@ class Folder:
         return json.loads(self.read(name))
 
 
-def install(folder, operator, costs):
-    """A root with a manifest whose variants state these costs; nothing is ever loaded."""
-    root = folder.name(operator + "_root")
+def install(folder, operator, costs, requires=None):
+    """A root with a manifest whose variants state these costs and conditions; nothing is ever loaded."""
+    root = folder.name(operator + ("_root" if requires is None else "_root_with_conditions"))
     kernels = os.path.join(root, "kernels", operator, "cuda-sm_90a")
     os.makedirs(kernels)
     with open(os.path.join(kernels, "small.cubin"), "wb") as file:
@@ -77,7 +77,14 @@ def install(folder, operator, costs):
                 "operator": operator,
                 "target": {"backend": "cuda", "arch": "sm_90a"},
                 "variants": [
-                    {"id": name, "type": {"dtype": "bf16"}, "cost": cost, "launches": [launch]} for name, cost in costs.items()
+                    {
+                        "id": name,
+                        "type": {"dtype": "bf16"},
+                        "cost": cost,
+                        "requires": (requires or {}).get(name, []),
+                        "launches": [launch],
+                    }
+                    for name, cost in costs.items()
                 ],
             },
             file,

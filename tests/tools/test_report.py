@@ -117,6 +117,22 @@ def test_costs(program, folder, checks):
         checks.equal(found["regret_worst"] == 1, known == 2, f"report: costs, regret {found}")
         checks.contains(folder.read("waves.html"), f"manifests state for {known} of its 2 variants", "report: costs")
 
+    # A row of odd columns says nothing of a variant that could not serve it. Conditions on other axes say nothing of rows.
+    odd = table(
+        {(64, columns): {"any": 3.0} if columns % 8 else {"wide": 1.0, "any": 3.0} for columns in (255, 256, 257, 512)},
+        operator="softmax",
+        match={"rows": "log", "columns": "log"},
+    )
+    odd["groups"][0]["axes"] = ["rows", "columns"]
+    odd = folder.write("odd.json", odd)
+    costs = {"wide": "1", "any": "1"}
+    for requires, worst in (({"wide": []}, 3), ({"wide": ["columns % 8 == 0", "alignment == 16"]}, 1)):
+        shutil.rmtree(folder.name("softmax_root_with_conditions"), ignore_errors=True)
+        root = install(folder, "softmax", costs, requires)
+        status, out, problem = run(program, "--json", "--root", root, "report", odd, "-o", html)
+        checks.equal((status, problem), (0, ""), "report: conditions")
+        checks.equal(json.loads(out)["tables"][0]["regret_worst"], worst, f"report: conditions {requires}")
+
     status, _, problem = run(program, "report", folder.name("absent.json"), "-o", html)
     checks.equal(status, 2, "report: no table")
     checks.contains(problem, "absent.json: cannot be opened", "report: no table")

@@ -102,6 +102,26 @@ std::string format_row(const sy::operator_description& op, const sy::row_group& 
   return out;
 }
 
+namespace {
+
+/// The conditions that read nothing but what the group's rows say. Others hold for some calls of a row.
+[[nodiscard]] std::vector<sy::condition> conditions_on_rows(const sy::variant& of, const sy::row_group& group,
+                                                            std::size_t axes) {
+  std::vector<bool> is_said(axes);
+  for (const sy::axis_value& value : group.type) is_said[value.axis] = true;
+  for (const std::uint32_t axis : group.axes) is_said[axis] = true;
+  std::vector<sy::condition> out;
+  for (const sy::condition& condition : of.conditions) {
+    bool reads_others = false;
+    for (std::uint32_t axis = 0; axis < axes; ++axis)
+      reads_others = reads_others || (!is_said[axis] && condition.value.reads_axis(axis));
+    if (!reads_others) out.push_back(condition);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table_file*>& tables,
                                                    const sy::selector& installed) {
   auto out = std::make_shared<sy::manifest>();
@@ -109,26 +129,27 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
   out->path = first.content.path;
   out->target = {first.content.device.backend, first.content.device.arch};
   // Tables may name very many.
-  std::unordered_map<std::string_view, std::vector<const sy::variant*>> costs;
+  std::unordered_map<std::string_view, std::vector<const sy::variant*>> stated;
   for (const sy::candidate& candidate : installed.candidates)
-    costs[candidate.variant->id].push_back(candidate.variant);
+    stated[candidate.variant->id].push_back(candidate.variant);
   std::unordered_set<std::string> known;
-  const auto add = [&](const std::string& id, const std::vector<sy::axis_value>& type) {
-    if (!known.insert(id + "\n" + type_key(type)).second) return;
+  const auto add = [&](const std::string& id, const sy::row_group& group) {
+    if (!known.insert(id + "\n" + type_key(group.type)).second) return;
     sy::variant& variant = out->variants.emplace_back();
     variant.id = id;
-    variant.type = type;
-    const auto candidates = costs.find(id);
-    if (candidates == costs.end()) return;
+    variant.type = group.type;
+    const auto candidates = stated.find(id);
+    if (candidates == stated.end()) return;
     for (const sy::variant* const other : candidates->second) {
-      if (contradict(other->type, type)) continue;
+      if (contradict(other->type, group.type)) continue;
       variant.cost = other->cost;
+      variant.conditions = conditions_on_rows(*other, group, first.op().axes.size());
       return;
     }
   };
   for (const table_file* table : tables) {
     for (const sy::row_group& group : table->content.groups) {
-      for (const std::string& id : group.ids) add(id, group.type);
+      for (const std::string& id : group.ids) add(id, group);
     }
   }
   return out;
