@@ -45,9 +45,9 @@ void learn_operators(const std::vector<std::string>& paths);
 [[nodiscard]] std::string format_row(const switchyard::operator_description& op,
                                      const switchyard::row_group& group, std::size_t row);
 
-/// Every variant that tables of one operator and device name, for the types of the groups that name it. Costs,
-/// and conditions over what rows say, come from `installed`, the selector of the kernels installed for that
-/// device; a variant that is not installed has none.
+/// Every variant that tables of one operator and device name, for the types of the groups that name it.
+/// Costs, and conditions over what rows say, come from `installed`, the selector of the kernels installed for
+/// that device; a variant that is not installed has none.
 [[nodiscard]] std::shared_ptr<const switchyard::manifest> named_variants(
     const std::vector<const table_file*>& tables, const switchyard::selector& installed);
 
