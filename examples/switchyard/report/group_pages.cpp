@@ -90,7 +90,7 @@ std::string group_pages::shape_table() const {
   std::string out = "<details><summary>Shapes</summary><table><thead><tr>";
   for (const std::uint32_t axis : rows_.axes) out += "<th>" + escaped(op_.axes[axis].name) + "</th>";
   out +=
-      "<th>&micro;s</th><th>variant</th><th>next</th><th>TB/s</th><th>of the memory's</th>"
+      "<th>&micro;s</th><th class=\"id\">variant</th><th>next</th><th>TB/s</th><th>of the memory's</th>"
       "<th>TFLOP/s</th></tr></thead><tbody>\n";
   for (std::size_t row = 0; row < rows_.row_count() && row < max_rows; ++row) {
     const auto times = rows_.row_times(row);

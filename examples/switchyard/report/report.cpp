@@ -52,7 +52,8 @@ svg { vertical-align: top; margin: 4px; } svg text { font: 11px system-ui, sans-
 svg line.grid { stroke: var(--rule); }
 table { border-collapse: collapse; font-size: 12px; overflow-wrap: normal; }
 th, td { padding: 2px 8px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--rule); }
-td.id { text-align: left; font-family: ui-monospace, monospace; } .note { color: var(--quiet); font-size: 12px; }
+th.id, td.id { text-align: left; } td.id { font-family: ui-monospace, monospace; }
+.note { color: var(--quiet); font-size: 12px; }
 table, .maps, .pair { display: block; overflow-x: auto; }
 .legend span { display: inline-block; margin-right: 1em; font: 11px ui-monospace, monospace; }
 .legend i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; }
@@ -71,7 +72,7 @@ struct file_summary {
 [[nodiscard]] std::string write_overview(const std::vector<table_file>& tables,
                                          const std::vector<file_summary>& sums) {
   std::string out =
-      "<table class=\"overview\"><thead><tr><th>table</th><th>device</th><th>date</th>"
+      "<table class=\"overview\"><thead><tr><th class=\"id\">table</th><th>device</th><th>date</th>"
       "<th>groups</th><th>rows</th><th>KiB</th><th>regret, mean</th><th>p99</th><th>worst</th>"
       "<th>denied</th><th>pinned</th></tr></thead><tbody>\n";
   for (std::size_t i = 0; i < tables.size(); ++i) {
