@@ -190,8 +190,8 @@ void unite_pins(const sy::operator_description& op, sy::table& into, const sy::t
   }
   if (conflict == "newest") {  // of a table whose rows were all measured again, nothing remains
     std::set<std::string> newer;
-    for (auto table = tables.rbegin(); table != tables.rend(); ++table) {
-      auto& [runs, names] = *table;
+    for (std::size_t i = tables.size(); i-- > 0;) {
+      auto& [runs, names] = tables[i];
       if (std::includes(newer.begin(), newer.end(), names.begin(), names.end())) runs.clear();
       newer.insert(names.begin(), names.end());
     }
