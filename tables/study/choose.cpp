@@ -59,25 +59,12 @@ std::optional<asked> read_asked(const json& line) {
   return asked{std::move(table), std::move(variants)};
 }
 
-void erase_row(sy::row_group& rows, std::size_t row) {
-  const auto axes = static_cast<std::ptrdiff_t>(rows.axes.size());
-  const auto at = static_cast<std::ptrdiff_t>(row);
-  rows.at.erase(rows.at.begin() + at * axes, rows.at.begin() + (at + 1) * axes);
-  const std::uint32_t first = rows.first_time[row];
-  const std::uint32_t count = rows.first_time[row + 1] - first;
-  rows.times.erase(rows.times.begin() + first, rows.times.begin() + first + count);
-  rows.first_time.erase(rows.first_time.begin() + at + 1);
-  for (std::size_t i = row + 1; i < rows.first_time.size(); ++i) rows.first_time[i] -= count;
-  rows.source_row.erase(rows.source_row.begin() + at);
-  if (row < rows.uncertainty.size()) rows.uncertainty.erase(rows.uncertainty.begin() + at);
-}
-
 sy::table without_row(sy::table from, std::uint32_t group, std::uint32_t row) {
   for (sy::row_group& rows : from.groups) {
     if (rows.source_group != group) continue;
     const auto found = std::find(rows.source_row.begin(), rows.source_row.end(), row);
     if (found != rows.source_row.end())
-      erase_row(rows, static_cast<std::size_t>(found - rows.source_row.begin()));
+      tool::erase_row(rows, static_cast<std::size_t>(found - rows.source_row.begin()));
   }
   return from;
 }

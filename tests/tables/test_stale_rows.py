@@ -4,8 +4,8 @@
 SOURCE is the project's folder. tables/kernels.json holds, for every kernel of the target that the tables were measured
 with, a digest of what its blobs are compiled from. A kernel that changed fails this test until its rows were measured
 again (`switchyard tune --refresh TABLE --stale`) and the digest was accepted, or until it is listed under `pending`, with a
-date, a reason, and the device whose rows are meant, if it is one. --accept writes today's digests: of the KERNELs named, or of all. Comments and layout do not count, nor
-where a file lies.
+date, a reason, and the device whose rows are meant, if it is one. --accept writes today's digests: of the KERNELs named, or
+of all. Comments and layout do not count, nor where a file lies.
 
 ROOT has kernels that were built, of the full set (blobs of a smaller one hold fewer kernels): rows whose times are of
 other blobs are stale, and only kernels that are pending may have them.

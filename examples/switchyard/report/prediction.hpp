@@ -53,23 +53,9 @@ struct prediction_quality {
   return static_cast<double>(of.microseconds);
 }
 
-/// Removes a row from a copy of a table.
-[[nodiscard]] inline table_file without_row(const table_file& from, std::size_t group, std::size_t row) {
-  table_file out = from;
-  sy::row_group& rows = out.content.groups[group];
-  const sy::row_group& old = from.content.groups[group];
-  rows.at.clear();
-  rows.first_time.assign(1, 0);
-  rows.times.clear();
-  rows.source_row.clear();
-  for (std::size_t i = 0; i < old.row_count(); ++i) {
-    if (i == row) continue;
-    rows.at.insert(rows.at.end(), old.coordinates(i).begin(), old.coordinates(i).end());
-    rows.times.insert(rows.times.end(), old.row_times(i).begin(), old.row_times(i).end());
-    rows.first_time.push_back(static_cast<std::uint32_t>(rows.times.size()));
-    rows.source_row.push_back(old.source_row[i]);
-  }
-  return out;
+[[nodiscard]] inline table_file without_row(table_file from, std::size_t group, std::size_t row) {
+  erase_row(from.content.groups[group], row);
+  return from;
 }
 
 /// What the table would choose for each row without that row, among the variants that the row has times of:

@@ -175,6 +175,19 @@ std::shared_ptr<const sy::selector> rules_of(const table_file& table,
                             ignored);
 }
 
+void erase_row(sy::row_group& rows, std::size_t row) {
+  const auto axes = static_cast<std::ptrdiff_t>(rows.axes.size());
+  const auto at = static_cast<std::ptrdiff_t>(row);
+  rows.at.erase(rows.at.begin() + at * axes, rows.at.begin() + (at + 1) * axes);
+  const std::uint32_t first = rows.first_time[row];
+  const std::uint32_t count = rows.first_time[row + 1] - first;
+  rows.times.erase(rows.times.begin() + first, rows.times.begin() + first + count);
+  rows.first_time.erase(rows.first_time.begin() + at + 1);
+  for (std::size_t i = row + 1; i < rows.first_time.size(); ++i) rows.first_time[i] -= count;
+  rows.source_row.erase(rows.source_row.begin() + at);
+  if (row < rows.uncertainty.size()) rows.uncertainty.erase(rows.uncertainty.begin() + at);
+}
+
 double time_of(const sy::row_group& group, std::size_t row, const std::string& id) {
   for (const sy::measured_time& time : group.row_times(row)) {
     if (group.ids[time.variant] == id) return static_cast<double>(time.microseconds);

@@ -60,6 +60,9 @@ void learn_operators(const std::vector<std::string>& paths);
 [[nodiscard]] std::shared_ptr<const switchyard::selector> rules_of(
     const table_file& table, const std::shared_ptr<const switchyard::manifest>& variants);
 
+/// Removes a row.
+void erase_row(switchyard::row_group& rows, std::size_t row);
+
 /// A row's time of a variant, or 0.
 [[nodiscard]] double time_of(const switchyard::row_group& group, std::size_t row, const std::string& id);
 
