@@ -37,7 +37,7 @@ def variants_of(study, with_costs=True):
     names = {**attributes, **own, **dict(zip(study.axes, study.grid[0].at))}
     manifest = manifest_of(KERNELS, study.operator, f"{study.device['backend']}-{study.device['arch']}")
     known = {variant["id"]: variant for variant in manifest.of_type(own)}
-    keys = ("config", "cost") if with_costs else ("config",)
+    keys = ("config", "cost", "cost_us", "cost_ns") if with_costs else ("config",)
     for variant in study.variants:
         found = stated(manifest, known[variant], names, keys) if variant in known else {"id": variant}
         yield {**found, "type": type_of(study)}

@@ -47,6 +47,7 @@ struct explanation {
   std::string table;                  ///< path of the deciding table; empty: none
   std::uint32_t table_group = 0;      ///< index in that file
   std::uint32_t table_row = 0;        ///< likewise
+  bool weighs_stated = false;         ///< the times that variants state took part, as the rows are far
   bool timed = true;                  ///< false: the deciding row lists winners without times
   std::string row_at;                 ///< "batch=4 seqlen=1024"
   std::string note;                   ///< of a pin or of forcing; why no rows decide

@@ -180,7 +180,12 @@ SWITCHYARD_COLD explanation explain(const selector& from, problem_view asked, co
   }
   const bool has_row = chosen.group != no_index && chosen.row != no_index;
   row_growth growth;
-  if (has_row) growth = group_query{from, from.groups[chosen.group], problem, unusable}.growth_of(chosen.row);
+  if (has_row) {
+    group_query query{from, from.groups[chosen.group], problem, unusable};
+    (void)query.choose();
+    out.weighs_stated = query.weighs_stated();
+    growth = query.growth_of(chosen.row);
+  }
   for (std::uint32_t i = 0; i < from.candidates.size(); ++i) {
     candidate_report report;
     report.variant = from.candidates[i].variant->id;
@@ -208,6 +213,7 @@ SWITCHYARD_COLD std::string format_reason(const explanation& why) {
   if (chosen.growth > 0 && (chosen.growth < 0.995F || chosen.growth > 1.005F))
     distance += ", its cost here " + text::number(static_cast<double>(chosen.growth)) + " times the row's";
   const std::string limits =
+      std::string{why.weighs_stated ? "; stated times count as one more row" : ""} +
       std::string{why.timed ? "" : "; a list of winners without times, not measured here"} +
       (why.measured_with.empty() ? "" : "; measured with " + why.measured_with) +
       std::string{chosen.stale ? "; stale: the blob changed since it was measured" : ""} +

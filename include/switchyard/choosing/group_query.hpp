@@ -86,6 +86,9 @@ class group_query {
   /// The candidate for whose sake the last choose() did not decide, or no_index.
   [[nodiscard]] std::uint32_t stranger() const noexcept { return stranger_; }
 
+  /// Whether stated times took part in the last choose().
+  [[nodiscard]] bool weighs_stated() const noexcept { return weighs_stated_; }
+
  private:
   struct no_visit {};
   template <class Visitor>
@@ -108,6 +111,11 @@ class group_query {
 
   /// Stated times are estimates: only one below this share of another speaks against measured rows.
   static constexpr double clearly_faster = 0.9;
+
+  /// They weigh as much as a row at a distance of 1.6, where all rows together weigh less than enough, as
+  /// those at more than half an octave do. Nearer rows know better, and the times need not be evaluated.
+  static constexpr float stated_weight = 0.15F;
+  static constexpr float enough_weight = 10;
 
   /// What the neighbours say of one id: its slowdown over each row's best, summed with the rows' weights.
   struct tally {
@@ -221,15 +229,19 @@ class group_query {
     if (count == 0) return out;
     const std::span<counted_row> counted{rows.data(), count};
     const sums total = add_up(counted, tallies);
+    std::array<float, max_tallies> stated;  // NOLINT(cppcoreguidelines-pro-type-member-init): see read_stated
+    weighs_stated_ = total.weight < enough_weight && read_stated(tallies, stated);
     std::size_t best = tallies.count;
     float best_score = 0;
     for (std::size_t i = 0; i < tallies.count; ++i) {
       const tally& of = tallies.entries[i];
       if (of.candidate == no_index) continue;
       const std::uint64_t needed = group_.serving[tallies.ids[i]].needed;
-      const float score = (needed & ~total.holding) == 0
-                              ? (of.weighted_slowdown + total.unseen - of.unseen) / total.weight
-                              : score_where_served(of, needed, counted);
+      float score = (needed & ~total.holding) == 0
+                        ? (of.weighted_slowdown + total.unseen - of.unseen) / total.weight
+                        : score_where_served(of, needed, counted);
+      if (weighs_stated_ && stated[i] >= 0)
+        score = (score * total.weight + stated[i] * stated_weight) / (total.weight + stated_weight);
       if constexpr (!is_no_visit<Visitor>)
         visit(of.candidate, __builtin_exp2f(total.logarithm / total.weight + score));
       if (best < tallies.count && score >= best_score) continue;
@@ -291,6 +303,11 @@ class group_query {
   [[nodiscard]] static float score_where_served(const tally& of, std::uint64_t needed,
                                                 std::span<const counted_row> rows) noexcept;
 
+  /// How much longer each tally's stated time is than the shortest, a binary logarithm; negative where it
+  /// states none, or may not serve. False if none of them states one.
+  [[nodiscard]] bool read_stated(const tally_list& tallies,
+                                 std::array<float, max_tallies>& out) const noexcept;
+
   /// A candidate of the group that could serve none of the rows, and states a time clearly below that of the
   /// one that they prefer, or no_index. `served`: the conditions that hold at one row at least.
   [[nodiscard]] std::uint32_t faster_stranger(std::uint32_t preferred, std::uint64_t served,
@@ -304,6 +321,7 @@ class group_query {
   problem_view problem_;
   unusable_flags unusable_;
   std::uint32_t stranger_ = no_index;
+  bool weighs_stated_ = false;
   std::uint64_t known_conditions_ = 0;  // those that were evaluated, a bit each
   std::uint64_t conditions_ = 0;        // those of them that hold
   joint_program::values computed_;

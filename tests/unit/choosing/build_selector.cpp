@@ -369,10 +369,10 @@ TEST_CASE("without rows the least stated time decides, and no row's time is carr
   mixed->variants[0].cost_us = 0.1;
   CHECK(chosen(mixed, 29).variant == 0);
   CHECK(chosen(mixed, 31).variant == 1);
-  // Carried to 640 rows, `a` would be slower than `b`.
+  // Carried to 96 rows, `a` would be slower than `b`.
   auto measured = empty_table({"a", "b"});
   add_times(measured->groups[0], 64, 1024, {{0, 10.0F}, {1, 11.0F}});
-  CHECK(chosen(variants, 640, {measured}).variant == 0);
+  CHECK(chosen(variants, 96, {measured}).variant == 0);
 }
 
 TEST_CASE("a selector outlives what it was built from") {

@@ -6,6 +6,7 @@
 #include <catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <random>
@@ -45,6 +46,7 @@ struct scene {
   double envelope = 1.5;
   std::vector<std::string> costs;  // by variant
   std::vector<std::string> needs;  // by variant, a condition; none beyond the last
+  std::vector<std::string> times;  // by variant, what it states, in nanoseconds; none beyond the last
   std::vector<bool> usable;
   std::vector<bool> stale;
 };
@@ -56,6 +58,7 @@ struct prediction {
   const row* nearest = nullptr;
   double distance = 0;
   const row* exact = nullptr;
+  bool weighs_stated = false;
 };
 
 /// Binary logarithm of a cost; negative: none.
@@ -79,6 +82,16 @@ float place_along(const axis_rule& rule, std::int64_t value) {
     default:
       return 0;
   }
+}
+
+/// The time that a variant states, infinite where that is none; NaN: it states nothing.
+double stated_time(const scene& all, std::uint32_t variant, std::int64_t rows, std::int64_t columns) {
+  const std::string& text = variant < all.times.size() ? all.times[variant] : "";
+  double time = std::nan("");
+  if (text == "2000 + rows") time = static_cast<double>(2000 + rows);
+  if (text == "500 + 10 * columns") time = static_cast<double>(500 + 10 * columns);
+  if (text == "columns - 128") time = static_cast<double>(columns - 128);
+  return time <= 0 ? std::numeric_limits<double>::infinity() : time;
 }
 
 bool holds(const scene& all, std::uint32_t variant, std::int64_t rows, std::int64_t columns) {
@@ -111,6 +124,17 @@ std::map<std::uint32_t, double> growth_of(const scene& all, const row& from, std
     if (std::isnan(growth)) growth = others;
   }
   return out;
+}
+
+/// What is used without rows, of the variants from the first that may serve.
+std::uint32_t least_stated(const scene& all, std::uint32_t first, std::int64_t rows, std::int64_t columns) {
+  std::uint32_t best = first;
+  for (std::uint32_t v = first + 1; v < all.usable.size(); ++v) {
+    if (may_serve(all, v, rows, columns) &&
+        stated_time(all, v, rows, columns) < stated_time(all, best, rows, columns))
+      best = v;
+  }
+  return best;
 }
 
 prediction predict_plainly(const scene& all, std::int64_t rows, std::int64_t columns) {
@@ -178,6 +202,17 @@ prediction predict_plainly(const scene& all, std::int64_t rows, std::int64_t col
     out.best_logs += weight * best;
   }
   for (auto& [variant, score] : out.scores) score /= weights.at(variant);
+  if (out.weights >= 10) return out;
+  // Stated times count as one more row, where the others are far.
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const auto& [variant, score] : out.scores)
+    shortest = std::fmin(shortest, stated_time(all, variant, rows, columns));
+  for (auto& [variant, score] : out.scores) {
+    const double stated = stated_time(all, variant, rows, columns);
+    if (!std::isfinite(stated)) continue;
+    score = (score * out.weights + std::log2(stated / shortest) * 0.15) / (out.weights + 0.15);
+    out.weighs_stated = true;
+  }
   return out;
 }
 
@@ -198,6 +233,10 @@ built_scene build_scene(const scene& all) {
     added.launches[0].sha256 = std::string(64, 'a');
     if (!all.costs[i].empty()) {
       added.cost = {all.costs[i], expression::parse(all.costs[i], detail::make_scope(sample::description()))};
+    }
+    if (i < all.times.size() && !all.times[i].empty()) {
+      added.cost_ns = {all.times[i],
+                       expression::parse(all.times[i], detail::make_scope(sample::description()))};
     }
     if (i < all.needs.size() && !all.needs[i].empty()) {
       added.conditions.push_back(
@@ -256,12 +295,16 @@ scene random_scene(std::mt19937& random) {
   out.has_area = below(2) == 0;
   out.neighbours = static_cast<std::uint32_t>(1 + below(12));
   out.envelope = 0.5 * static_cast<double>(below(5));
+  // Not with conditions: the rows do not decide where a variant that none of them could have states less.
+  const bool states_times = below(2) == 0;
   for (std::size_t i = 0; i < variants; ++i) {
+    constexpr std::array<const char*, 4> times{"", "2000 + rows", "500 + 10 * columns", "columns - 128"};
+    if (states_times) out.times.emplace_back(times.at(below(times.size())));
     constexpr std::array<const char*, 8> costs{
         "", "", "rows", "rows", "rows * columns", "ceil_div(rows, 64) * columns", "rows - 40", "0"};
     out.costs.emplace_back(costs.at(below(costs.size())));
     constexpr std::array<const char*, 5> needs{"", "", "", "columns % 128 == 0", "rows > 100"};
-    out.needs.emplace_back(needs.at(below(needs.size())));
+    out.needs.emplace_back(states_times ? "" : needs.at(below(needs.size())));
     out.usable.push_back(below(6) != 0);
     out.stale.push_back(i % 3 != 2 && below(3) == 0);
   }
@@ -288,6 +331,7 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
   std::mt19937 random{switchyard::test::seed_or(21)};
   std::array<int, 8> reasons{};
   int growing = 0;
+  int weighing = 0;
   for (int round = 0; round < 300; ++round) {
     const scene all = random_scene(random);
     if (all.rows.empty()) continue;
@@ -319,11 +363,11 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
           continue;
         }
       }
-      if (wanted.nearest == nullptr) {  // the first that may serve, if any
+      if (wanted.nearest == nullptr) {  // the first that may serve, if any, or what states the least time
         std::uint32_t first = 0;
         while (first < variants && !may_serve(all, first, rows, columns)) ++first;
         REQUIRE(chosen.why == (first == variants ? reason::none : reason::heuristic));
-        if (first != variants) REQUIRE(chosen.variant == first);
+        if (first != variants) REQUIRE(chosen.variant == least_stated(all, first, rows, columns));
         REQUIRE(chosen.row == no_index);
         continue;
       }
@@ -352,6 +396,8 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
       if (has_growth && here != there) ++growing;
       // What is shown of the others is their time in the nearest row, carried to the problem.
       const explanation why = explain(*made.rules, problem, chosen, made.unusable);
+      REQUIRE(why.weighs_stated == wanted.weighs_stated);
+      if (why.weighs_stated) ++weighing;
       const auto growth = growth_of(all, nearest, rows, columns, 8);
       for (const auto& [variant, time] : nearest.times) {
         if (!growth.contains(variant)) continue;
@@ -365,6 +411,34 @@ TEST_CASE("a prediction is what the rule gives, with costs, gaps, metrics and va
   CHECK(reasons[static_cast<std::size_t>(reason::extrapolated)] > 100);
   CHECK(reasons[static_cast<std::size_t>(reason::heuristic)] > 100);
   CHECK(growing > 100);
+  CHECK(weighing > 100);
+}
+
+TEST_CASE("what variants state counts like a row at 1.6, where all rows are farther than half an octave") {
+  scene all;
+  all.costs = {"", ""};
+  all.usable = {true, true};
+  all.stale = {false, false};
+  all.rows.push_back(
+      {64, 64, {{0, 10.0}, {1, 12.0}}});  // the second is slower, and states a sixth of the time
+  all.times = {"500 + 10 * columns", "columns - 128"};
+  const auto chosen_at = [&all](std::int64_t rows) {
+    const auto problem = sample::problem({{"rows", rows}, {"columns", 320}});
+    all.of_columns = {axis_metric::ignore, 1};
+    const built_scene made = build_scene(all);
+    const choice chosen = made.rules->select(problem);
+    return std::pair{chosen.variant, to_string(explain(*made.rules, problem, chosen))};
+  };
+  const std::string said = "; stated times count as one more row";
+  CHECK(chosen_at(256).first == 1);  // weighs 0.06
+  CHECK(chosen_at(256).second.find(said) != std::string::npos);
+  CHECK(chosen_at(100).first == 0);  // 4.5
+  CHECK(chosen_at(100).second.find(said) != std::string::npos);
+  CHECK(chosen_at(80).first == 0);  // 42
+  CHECK(chosen_at(80).second.find(said) == std::string::npos);
+  all.times = {"", ""};
+  CHECK(chosen_at(256).first == 0);
+  CHECK(chosen_at(256).second.find(said) == std::string::npos);
 }
 
 TEST_CASE("eight times of a row count, of those that may serve, and sixty-four are read") {

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Which rows of tables the other rows predict: they can go, and a list of problems becomes shorter.
+
+    thin.py CHOOSE TOOL [--limit 1.01] [--keep 0.4] [--stay LIST]... [--write] LIST TABLE...
+
+The TABLEs are of one operator, on several devices. In rounds, rows whose choice costs next to nothing when they alone are
+missing are dropped from all of them at once, and those come back whose problem then loses more than --limit on some device. It
+ends when a share of --keep of LIST's problems is left, or when nothing can go. Problems of the lists after --stay keep their rows.
+--write removes the rows, by TOOL, the program `switchyard`, and the problems of LIST.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+from fit_terms import value_of
+from leave_out import problems, todays_variants
+from real import answers_to, write_manifest
+from rules import summary
+from table_sets import value_text
+
+
+def values_of(text):
+    """ "1,4..16*2" as 1, 4, 8, 16."""
+    for part in text.split(","):
+        ends, _, step = part.partition("..")
+        if not step:
+            yield int(part)
+            continue
+        end, by = next(((step.split(sign), sign) for sign in "*+" if sign in step), ([step, "1"], "+"))
+        value = int(ends)
+        while value <= int(end[0]):
+            yield value
+            value = value * int(end[1]) if by == "*" else value + int(end[1])
+
+
+def entries_of(path):
+    """Each line of a list as (text, head, problems): the values of its axes, by name, of each of its problems."""
+    head, named, columns = "", {}, []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            words = line.partition("#")[0].split()
+            if words and not line.startswith(" "):
+                head = line.rstrip("\n")
+                axes = words[1 : next((i for i, word in enumerate(words) if word in ("with", ":")), len(words))]
+                named = {
+                    "operator": words[0],
+                    **{axis: value_of(value) for axis, _, value in (word.partition("=") for word in axes)},
+                }
+                columns = line.partition(" : ")[2].split()
+                yield line, head, [] if columns else [named]
+            elif words:
+                sizes = itertools.product(*(list(values_of(word)) for word in words if "=" not in word))
+                yield line, head, [{**named, **dict(zip(columns, at))} for at in sizes]
+            else:
+                yield line, "", []
+
+
+class Rows:
+    """The rows of an operator's tables, by what identifies their problem on every device."""
+
+    def __init__(self, paths, folder):
+        self.paths, self.folder = paths, folder
+        self.tables = []
+        for path in paths:
+            with open(path, encoding="utf-8") as file:
+                self.tables.append(json.load(file))
+        self.operator = self.tables[0]["operator"]
+        self.of_device = []
+        for i, table in enumerate(self.tables):
+            found = list(problems(table, least=1))
+            write_manifest(self.manifest(i), self.operator, table["device"], todays_variants(table, found))
+            names = {}
+            for (group, row), own, times in found:
+                names[self.name(table["groups"][group], table["groups"][group]["rows"][row])] = (own, times)
+            self.of_device.append(names)
+        self.names = list(dict.fromkeys(name for names in self.of_device for name in names))
+
+    def manifest(self, device):
+        return os.path.join(self.folder, f"manifest{device}.json")
+
+    @staticmethod
+    def name(group, row):
+        return json.dumps([group["type"], group.get("measured_with", {}), group["axes"], row["at"]], sort_keys=True)
+
+    def without(self, device, gone):
+        """The table without the rows of these names, and where the others stand."""
+        groups, places = [], {}
+        for group in self.tables[device]["groups"]:
+            rows = [row for row in group["rows"] if self.name(group, row) not in gone]
+            places.update({self.name(group, row): [len(groups), i] for i, row in enumerate(rows)})
+            if rows:
+                groups.append({**group, "rows": rows})
+        return {**self.tables[device], "groups": groups}, places
+
+    def losses(self, program, gone):
+        """What each problem's choice costs, on the device where it costs most: a row that is left is left out for its own."""
+        out = dict.fromkeys(self.names, 1.0)
+        for device, names in enumerate(self.of_device):
+            table, places = self.without(device, gone)
+            path = os.path.join(self.folder, "table.json")
+            with open(path, "w", encoding="utf-8") as file:
+                json.dump(table, file)
+            lines = [json.dumps({"table": path, "manifest": self.manifest(device)})]
+            for name, (own, _) in names.items():
+                lines.append(json.dumps({"problem": own, **({"without": places[name]} if name in places else {})}))
+            for (name, (_, times)), answer in zip(names.items(), answers_to(program, self.folder, lines)):
+                chosen = times.get(answer["variant"], 1.05 * max(times.values()))
+                out[name] = max(out[name], chosen / min(times.values()))
+        return out
+
+    def of_problem(self, problem):
+        """The names of the rows that serve a list's problem."""
+        wanted = {axis: value_text(value) for axis, value in problem.items() if axis != "operator"}
+        for name, (own, _) in {name: row for names in self.of_device for name, row in names.items()}.items():
+            if all(value_text(own.get(axis, value)) == value for axis, value in wanted.items()):
+                yield name
+
+
+def thinned(rows, program, stay, limit, most):
+    """The names of the rows that can go."""
+    chance = random.Random(1)
+    gone, fixed = set(), set(stay)
+    while True:
+        lost = rows.losses(program, gone)
+        back = {name for name in gone if lost[name] > limit}
+        gone -= back
+        fixed |= back
+        left = len(rows.names) - len(gone)
+        print(f"{left} of {len(rows.names)} rows left, {len(back)} came back", file=sys.stderr)
+        idle = [name for name in rows.names if name not in gone | fixed and lost[name] <= (1 + limit) / 2]
+        count = min(len(idle), left - most, left // 5)
+        if count > 0:
+            gone.update(chance.sample(idle, count))
+        elif not back:
+            mean, p99, worst = summary([lost[name] for name in gone] or [1.0])
+            print(
+                f"{len(gone)} rows can go: there the others lose {mean:.4f} in the mean, {p99:.3f} at p99, {worst:.3f} at worst"
+            )
+            return gone
+
+
+def write_list(path, is_gone):
+    """The list without some problems. Those that differ in the last column alone share a line again."""
+    out, written, line_of = [], None, None
+    for line, head, found in entries_of(path):
+        columns = head.partition(" : ")[2].split()
+        if not columns or not line.startswith(" "):
+            if not columns and not (found and all(map(is_gone, found))):
+                out.append(line)
+            line_of = None
+            continue
+        words = line.partition("#")[0].split()
+        more = [word for word in words if "=" in word] + ([line[line.index("#") :].rstrip("\n")] if "#" in line else [])
+        for problem in found:
+            if is_gone(problem):
+                continue
+            if written != head:
+                out.append(head + "\n")
+                written, line_of = head, None
+            *first, last = (str(problem[column]) for column in columns)
+            if line_of == first and not more:
+                out[-1] = f"{out[-1][:-1]},{last}\n"
+                continue
+            out.append("  " + " ".join([*first, last, *more]) + "\n")
+            line_of = None if more else first
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("choose")
+    parser.add_argument("tool")
+    parser.add_argument("--limit", type=float, default=1.01)
+    parser.add_argument("--keep", type=float, default=0.4)
+    parser.add_argument("--stay", action="append", default=[], metavar="LIST")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("list")
+    parser.add_argument("tables", nargs="+")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        rows = Rows(given.tables, folder)
+        own = [problem for path in given.stay for _, _, found in entries_of(path) for problem in found]
+        stay = [name for problem in own if problem["operator"] == rows.operator for name in rows.of_problem(problem)]
+        gone = thinned(rows, given.choose, stay, given.limit, int(given.keep * len(rows.names)))
+        if not given.write:
+            return
+
+        def is_gone(problem):
+            found = list(rows.of_problem(problem)) if problem["operator"] == rows.operator else []
+            return bool(found) and gone.issuperset(found)
+
+        for device, path in enumerate(given.tables):
+            shorter = os.path.join(folder, "shorter.json")
+            with open(shorter, "w", encoding="utf-8") as file:
+                json.dump(rows.without(device, gone)[0], file)
+            subprocess.run([given.tool, "merge", shorter, "-o", path], check=True)
+        write_list(given.list, is_gone)
+
+
+if __name__ == "__main__":
+    main()
