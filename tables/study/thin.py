@@ -22,7 +22,6 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-from fit_terms import value_of
 from leave_out import problems, todays_variants
 from real import answers_to, write_manifest
 from rules import summary
@@ -30,39 +29,43 @@ from table_sets import value_text
 
 
 def values_of(text):
-    """ "1,4..16*2" as 1, 4, 8, 16."""
+    """The values of an axis: 1,4..16*2 gives 1, 4, 8 and 16, and f16,bf16 both."""
     for part in text.split(","):
-        ends, _, step = part.partition("..")
+        first, _, step = part.partition("..")
         if not step:
-            yield int(part)
+            yield int(part) if part.isdigit() else part
             continue
-        end, by = next(((step.split(sign), sign) for sign in "*+" if sign in step), ([step, "1"], "+"))
-        value = int(ends)
-        while value <= int(end[0]):
+        last, by = next(((step.split(sign), sign) for sign in "*+" if sign in step), ([step, "1"], "+"))
+        value = int(first)
+        while value <= int(last[0]):
             yield value
-            value = value * int(end[1]) if by == "*" else value + int(end[1])
+            value = value * int(last[1]) if by == "*" else value + int(last[1])
+
+
+def products(axes, values):
+    """All combinations of the axes' values, each as text such as 1,4..16*2."""
+    for chosen in itertools.product(*(list(values_of(text)) for text in values)):
+        yield dict(zip(axes, chosen))
 
 
 def entries_of(path):
     """Each line of a list as (text, head, problems): the values of its axes, by name, of each of its problems."""
-    head, named, columns = "", {}, []
+    head, named, columns = "", [], []
     with open(path, encoding="utf-8") as file:
         for line in file:
             words = line.partition("#")[0].split()
+            found = []
             if words and not line.startswith(" "):
                 head = line.rstrip("\n")
-                axes = words[1 : next((i for i, word in enumerate(words) if word in ("with", ":")), len(words))]
-                named = {
-                    "operator": words[0],
-                    **{axis: value_of(value) for axis, _, value in (word.partition("=") for word in axes)},
-                }
-                columns = line.partition(" : ")[2].split()
-                yield line, head, [] if columns else [named]
+                end = next((i for i, word in enumerate(words) if word in ("with", ":")), len(words))
+                pairs = dict(word.split("=", 1) for word in words[1:end])
+                named = [{"operator": words[0], **chosen} for chosen in products(pairs, pairs.values())]
+                columns = line.partition("#")[0].partition(" : ")[2].split()
+                found = [] if columns else named
             elif words:
-                sizes = itertools.product(*(list(values_of(word)) for word in words if "=" not in word))
-                yield line, head, [{**named, **dict(zip(columns, at))} for at in sizes]
-            else:
-                yield line, "", []
+                sizes = list(products(columns, [word for word in words if "=" not in word]))
+                found = [{**common, **at} for common in named for at in sizes]
+            yield line, head if words else "", found
 
 
 class Rows:
@@ -83,7 +86,7 @@ class Rows:
             for (group, row), own, times in found:
                 names[self.name(table["groups"][group], table["groups"][group]["rows"][row])] = (own, times)
             self.of_device.append(names)
-        self.names = list(dict.fromkeys(name for names in self.of_device for name in names))
+        self.own = {name: own for names in self.of_device for name, (own, _) in names.items()}
 
     def manifest(self, device):
         return os.path.join(self.folder, f"manifest{device}.json")
@@ -104,7 +107,7 @@ class Rows:
 
     def losses(self, program, gone):
         """What each problem's choice costs, on the device where it costs most: a row that is left is left out for its own."""
-        out = dict.fromkeys(self.names, 1.0)
+        out = dict.fromkeys(self.own, 1.0)
         for device, names in enumerate(self.of_device):
             table, places = self.without(device, gone)
             path = os.path.join(self.folder, "table.json")
@@ -119,14 +122,16 @@ class Rows:
         return out
 
     def of_problem(self, problem):
-        """The names of the rows that serve a list's problem."""
+        """The names of the rows that serve a list's problem: of those whose axes it names, which have the fewest others in their type."""
         wanted = {axis: value_text(value) for axis, value in problem.items() if axis != "operator"}
-        for name, (own, _) in {name: row for names in self.of_device for name, row in names.items()}.items():
+        found = {}
+        for name, own in self.own.items():
             if all(value_text(own.get(axis, value)) == value for axis, value in wanted.items()):
-                yield name
+                found.setdefault(len(json.loads(name)[0].keys() - wanted.keys()), []).append(name)
+        return found[min(found)] if found else []
 
 
-def thinned(rows, program, stay, limit, most):
+def thinned(rows, program, stay, limit, enough):
     """The names of the rows that can go."""
     chance = random.Random(1)
     gone, fixed = set(), set(stay)
@@ -135,10 +140,10 @@ def thinned(rows, program, stay, limit, most):
         back = {name for name in gone if lost[name] > limit}
         gone -= back
         fixed |= back
-        left = len(rows.names) - len(gone)
-        print(f"{left} of {len(rows.names)} rows left, {len(back)} came back", file=sys.stderr)
-        idle = [name for name in rows.names if name not in gone | fixed and lost[name] <= (1 + limit) / 2]
-        count = min(len(idle), left - most, left // 5)
+        left = len(rows.own) - len(gone)
+        print(f"{left} of {len(rows.own)} rows left, {len(back)} came back", file=sys.stderr)
+        idle = [name for name in rows.own if name not in gone | fixed and lost[name] <= (1 + limit) / 2]
+        count = min(len(idle), left - enough, left // 5)
         if count > 0:
             gone.update(chance.sample(idle, count))
         elif not back:
@@ -161,13 +166,10 @@ def write_list(path, is_gone):
             continue
         words = line.partition("#")[0].split()
         more = [word for word in words if "=" in word] + ([line[line.index("#") :].rstrip("\n")] if "#" in line else [])
-        for problem in found:
-            if is_gone(problem):
-                continue
+        for *first, last in dict.fromkeys(tuple(str(one[axis]) for axis in columns) for one in found if not is_gone(one)):
             if written != head:
                 out.append(head + "\n")
                 written, line_of = head, None
-            *first, last = (str(problem[column]) for column in columns)
             if line_of == first and not more:
                 out[-1] = f"{out[-1][:-1]},{last}\n"
                 continue
@@ -192,12 +194,12 @@ def main():
         rows = Rows(given.tables, folder)
         own = [problem for path in given.stay for _, _, found in entries_of(path) for problem in found]
         stay = [name for problem in own if problem["operator"] == rows.operator for name in rows.of_problem(problem)]
-        gone = thinned(rows, given.choose, stay, given.limit, int(given.keep * len(rows.names)))
+        gone = thinned(rows, given.choose, stay, given.limit, int(given.keep * len(rows.own)))
         if not given.write:
             return
 
         def is_gone(problem):
-            found = list(rows.of_problem(problem)) if problem["operator"] == rows.operator else []
+            found = rows.of_problem(problem) if problem["operator"] == rows.operator else []
             return bool(found) and gone.issuperset(found)
 
         for device, path in enumerate(given.tables):

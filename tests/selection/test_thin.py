@@ -30,6 +30,7 @@ def problems_of(path):
 
 def main():
     assert list(values_of("1,4..16*2,100..300+100,7..8")) == [1, 4, 8, 16, 100, 200, 300, 7, 8]
+    assert list(values_of("f16,true")) == ["f16", "true"]
     shutil.rmtree(FOLDER, ignore_errors=True)
     os.makedirs(FOLDER)
     tables = [os.path.join(FOLDER, os.path.basename(path)) for path in TABLES]
