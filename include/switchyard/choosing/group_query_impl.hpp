@@ -5,10 +5,8 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 
 #include <switchyard/base/compiled.hpp>
@@ -96,18 +94,19 @@ SWITCHYARD_FUNCTION float group_query::score_where_served(const tally& of, std::
 SWITCHYARD_FUNCTION bool group_query::read_stated(const tally_list& tallies,
                                                   std::array<float, max_tallies>& out) const noexcept {
   const evaluation values{problem_, candidates_.device.attributes, {}, nullptr};
-  std::array<double, max_tallies> times{};
-  double shortest = std::numeric_limits<double>::infinity();
+  std::array<double, max_tallies> times{};  // 0: none
+  double shortest = 0;
   for (std::size_t i = 0; i < tallies.count; ++i) {
     const std::uint32_t index = tallies.entries[i].candidate;
-    times[i] = std::numeric_limits<double>::infinity();
     if (index == no_index || !candidates_.candidates[index].variant->has_time()) continue;
-    times[i] = candidates_.candidates[index].variant->time_at(values);
-    shortest = times[i] < shortest ? times[i] : shortest;
+    const double time = candidates_.candidates[index].variant->time_at(values);
+    if (__builtin_isinf(time)) continue;
+    times[i] = time;
+    if (shortest == 0 || time < shortest) shortest = time;
   }
   for (std::size_t i = 0; i < tallies.count; ++i)
-    out[i] = std::isinf(times[i]) ? -1 : static_cast<float>(std::log2(times[i] / shortest));
-  return !std::isinf(shortest);
+    out[i] = times[i] > 0 ? __builtin_log2f(static_cast<float>(times[i] / shortest)) : -1;
+  return shortest > 0;
 }
 
 SWITCHYARD_FUNCTION std::uint32_t group_query::faster_stranger(std::uint32_t preferred, std::uint64_t served,
