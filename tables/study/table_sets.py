@@ -26,6 +26,16 @@ def has_table_of(root, device):
     return any(table.get("device", {}).get("name") == device[1] for _, table in tables_of(root))
 
 
+def kept_rows(table, keeps):
+    """The table with the rows for which `keeps(group, row)`, and the groups that have some."""
+    groups = []
+    for group in table.get("groups", []):
+        rows = [row for row in group["rows"] if keeps(group, row)]
+        if rows:
+            groups.append({**group, "rows": rows})
+    return {**table, "groups": groups}
+
+
 def without_rows(table, problems):
     """The table without the rows of these problems, each a dict of words. Rows of other values of a type stay."""
 
@@ -33,12 +43,7 @@ def without_rows(table, problems):
         wanted = {**group["type"], **dict(zip(group["axes"], row["at"]))}
         return all(problem.get(axis, value_text(value)) == value_text(value) for axis, value in wanted.items())
 
-    groups = []
-    for group in table.get("groups", []):
-        rows = [row for row in group["rows"] if not any(is_of(group, row, problem) for problem in problems)]
-        if rows:
-            groups.append({**group, "rows": rows})
-    return {**table, "groups": groups}
+    return kept_rows(table, lambda group, row: not any(is_of(group, row, problem) for problem in problems))
 
 
 def make_roots(root, folder, device, problems):

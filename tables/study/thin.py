@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Which rows of tables the other rows predict: they can go, and a list of problems becomes shorter.
+"""Drops the rows of tables that the other rows predict, and their problems from a list.
 
     thin.py CHOOSE TOOL [--limit 1.01] [--keep 0.4] [--stay LIST]... [--write] LIST TABLE...
 
-The TABLEs are of one operator, on several devices. In rounds, rows whose choice costs next to nothing when they alone are
-missing are dropped from all of them at once, and those come back whose problem then loses more than --limit on some device. It
-ends when a share of --keep of LIST's problems is left, or when nothing can go. Problems of the lists after --stay keep their rows.
---write removes the rows, by TOOL, the program `switchyard`, and the problems of LIST.
+The TABLEs are of one operator, on several devices. Each round drops rows whose problems hardly lose without them, from all tables
+at once, and brings back those whose problem now loses more than --limit on some device. The rounds end when the share --keep of
+the rows is left, or when no row can go. Problems of the lists after --stay keep their rows. --write shortens LIST and the TABLEs,
+which TOOL, the program `switchyard`, writes. Without it, the program only says how many rows can go.
 """
 
 import argparse
@@ -25,7 +25,7 @@ sys.path.insert(0, HERE)
 from leave_out import problems, todays_variants
 from real import answers_to, write_manifest
 from rules import summary
-from table_sets import value_text
+from table_sets import kept_rows, value_text
 
 
 def values_of(text):
@@ -72,7 +72,7 @@ class Rows:
     """The rows of an operator's tables, by what identifies their problem on every device."""
 
     def __init__(self, paths, folder):
-        self.paths, self.folder = paths, folder
+        self.folder = folder
         self.tables = []
         for path in paths:
             with open(path, encoding="utf-8") as file:
@@ -96,20 +96,17 @@ class Rows:
         return json.dumps([group["type"], group.get("measured_with", {}), group["axes"], row["at"]], sort_keys=True)
 
     def without(self, device, gone):
-        """The table without the rows of these names, and where the others stand."""
-        groups, places = [], {}
-        for group in self.tables[device]["groups"]:
-            rows = [row for row in group["rows"] if self.name(group, row) not in gone]
-            places.update({self.name(group, row): [len(groups), i] for i, row in enumerate(rows)})
-            if rows:
-                groups.append({**group, "rows": rows})
-        return {**self.tables[device], "groups": groups}, places
+        """The device's table without the rows of these names."""
+        return kept_rows(self.tables[device], lambda group, row: self.name(group, row) not in gone)
 
     def losses(self, program, gone):
-        """What each problem's choice costs, on the device where it costs most: a row that is left is left out for its own."""
+        """What each problem's choice costs, on the device where it costs most. A row does not decide its own problem."""
         out = dict.fromkeys(self.own, 1.0)
         for device, names in enumerate(self.of_device):
-            table, places = self.without(device, gone)
+            table = self.without(device, gone)
+            places = {
+                self.name(group, row): [i, j] for i, group in enumerate(table["groups"]) for j, row in enumerate(group["rows"])
+            }
             path = os.path.join(self.folder, "table.json")
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(table, file)
@@ -122,7 +119,7 @@ class Rows:
         return out
 
     def of_problem(self, problem):
-        """The names of the rows that serve a list's problem: of those whose axes it names, which have the fewest others in their type."""
+        """The names of the rows that a list's problem has: those of the types with the fewest axes that it does not name."""
         wanted = {axis: value_text(value) for axis, value in problem.items() if axis != "operator"}
         found = {}
         for name, own in self.own.items():
@@ -205,7 +202,7 @@ def main():
         for device, path in enumerate(given.tables):
             shorter = os.path.join(folder, "shorter.json")
             with open(shorter, "w", encoding="utf-8") as file:
-                json.dump(rows.without(device, gone)[0], file)
+                json.dump(rows.without(device, gone), file)
             subprocess.run([given.tool, "merge", shorter, "-o", path], check=True)
         write_list(given.list, is_gone)
 

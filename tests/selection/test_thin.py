@@ -56,12 +56,12 @@ def main():
     # A problem that went from the list has no row in any table, and the rows that are left choose well there.
     for problem in map(json.loads, all_problems - left):
         at = (problem["rows"], problem["columns"])
-        own = [(group, sizes) for rows in after for group, sizes in rows if sizes == at]
-        assert not [group for group, _ in own if json.loads(group)["dtype"] == problem["dtype"]], problem
+        for group, sizes in set().union(*after):
+            assert sizes != at or json.loads(group)["dtype"] != problem["dtype"], problem
     for path, table in zip(TABLES, tables):
         lost = [loss for loss, *_ in judge(CHOOSE, path, by=table)]
         assert max(lost) <= 1.021, max(lost)
-    print(f"{sum(map(len, before))} problems of rows, {sum(map(len, after))} left")
+    print(f"{sum(map(len, before))} problems, {sum(map(len, after))} left")
 
 
 main()
