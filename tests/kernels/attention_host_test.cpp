@@ -60,6 +60,8 @@ std::string describe(const options& o, std::uint32_t seed) {
 
 /// A call with tensors of its own.
 struct problem {
+  static constexpr float largest_scale = 1.5F;  ///< of q_scale, k_scale and v_scale, either sign
+
   arguments a;
   test::tensor q, k, v, out, bias, lse;
   std::vector<float> slopes, sinks, q_scales, k_scales, v_scales;
@@ -177,7 +179,7 @@ struct problem {
     a.out = at_first(out, o.type);
     const auto scales = [&](std::vector<float>& of, std::int64_t& stride, std::int64_t heads) {
       stride = o.shared_scales ? 0 : 1;
-      std::uniform_real_distribution<float> scale{-1.5F, 1.5F};
+      std::uniform_real_distribution<float> scale{-largest_scale, largest_scale};
       for (std::int64_t h = 0; h < (o.shared_scales ? 1 : heads); ++h) of.push_back(scale(random));
       return of.data();
     };
@@ -305,17 +307,19 @@ void check(const options& o) {
   const outcome expected = compute<double>(p);
   outcome plain = compute<float>(p);
   for (double& value : plain.out) value = reference::rounded(o.type, value);
-  // Beside four times the plain error (the largest of few elements, hence lucky at times), four units of
-  // float at the size of the numbers that are added up.
-  const double out_limit = 4 * largest_error(expected.out, plain.out) + 0x1p-22 * 4;
   double largest_lse = 1;
   for (const double value : expected.lse) {
     if (std::isfinite(value)) largest_lse = std::max(largest_lse, std::abs(value));
   }
+  // Beside four times the plain error (the largest of few elements, hence lucky at times), four units of
+  // float at the size of the numbers that are added up, and of the scores: where two keys weigh alike, the
+  // errors of their scores move the output from one value towards the other.
+  const double out_limit = 4 * largest_error(expected.out, plain.out) + 0x1p-22 * (4 + largest_lse);
   // A score adds up terms that may cancel: the product, the bias, and ALiBi's, which in a score that counts
   // is no larger than the LSE and the others together. The first two are of normal numbers: five deviations.
-  const double product =
-      5 * std::abs(static_cast<double>(p.a.scale)) * std::sqrt(static_cast<double>(o.head_dim));
+  double product = 5 * std::abs(static_cast<double>(p.a.scale)) * std::sqrt(static_cast<double>(o.head_dim));
+  if (o.q_scales) product *= double{problem::largest_scale};
+  if (o.k_scales) product *= double{problem::largest_scale};
   const double terms = largest_lse + product + (o.bias ? 5 : 0);
   const double lse_limit = 4 * largest_error(expected.lse, plain.lse) + 0x1p-22 * terms;
 
