@@ -30,7 +30,8 @@ import tempfile
 
 import table_sets
 from judging import judge, opened
-from table_sets import OWN
+from problem_lists import lines_of
+from table_sets import OWN, value_text
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "problems", "models.txt")
@@ -51,32 +52,14 @@ SIZES = {
 }
 
 
-def value_of(text):
-    return {"true": True, "false": False}.get(text, int(text) if text.isdigit() else text)
-
-
-def text_of(value):
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def entries_of_models():
     """(model, source, phase, call) of the list's lines; a call is the operator and its axes."""
     model = source = ""
-    head, columns = {}, []
-    with open(MODELS, encoding="utf-8") as file:
-        for line in file:
-            words, _, comment = (part.strip() for part in line.partition("#"))
-            if not words:
-                model, _, source = comment.partition(": ")
-            elif not line.startswith(" "):
-                operator, *named = words.partition(" : ")[0].split()
-                head = {
-                    "operator": operator,
-                    **{axis: value_of(value) for axis, value in (word.split("=") for word in named if word != "with")},
-                }
-                columns = words.partition(" : ")[2].split()
-            else:
-                yield model, source, comment, {**head, **dict(zip(columns, map(int, words.split())))}
+    for line in lines_of(MODELS):
+        if not line.head:
+            model, _, source = line.comment.partition(": ")
+        for operator, axes, options in line.problems:
+            yield model, source, line.comment, {"operator": operator, **axes, **options}
 
 
 def calls_of_models():
@@ -160,7 +143,7 @@ def words_of(options, call):
     known = axis_names(options.tool, call["operator"])
     axes, others = [], []
     for name, value in axes_of(call).items():
-        (axes if name in known else others).append(f"{name}={text_of(value)}")
+        (axes if name in known else others).append(f"{name}={value_text(value)}")
     return " ".join(axes + (["with", *others] if others else []))
 
 
@@ -189,7 +172,7 @@ def is_measurement_of(options, call, problem):
     """Whether a noted problem is this call. Options that no axis holds are noted as numbers."""
     _, axes, others = split(options, call["operator"], problem)
     for name, value in axes_of(call).items():
-        if name in axes and axes[name] != text_of(value):
+        if name in axes and axes[name] != value_text(value):
             return False
         if name not in axes and others.get(name) != str(int(value)):
             return False

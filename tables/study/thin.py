@@ -10,7 +10,6 @@ which TOOL, the program `switchyard`, writes. Without it, the program only says 
 """
 
 import argparse
-import itertools
 import json
 import os
 import random
@@ -23,49 +22,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
 from leave_out import problems, todays_variants
+from problem_lists import lines_of, problems_of
 from real import answers_to, write_manifest
 from rules import summary
 from table_sets import kept_rows, value_text
-
-
-def values_of(text):
-    """The values of an axis: 1,4..16*2 gives 1, 4, 8 and 16, and f16,bf16 both."""
-    for part in text.split(","):
-        first, _, step = part.partition("..")
-        if not step:
-            yield int(part) if part.isdigit() else part
-            continue
-        last, by = next(((step.split(sign), sign) for sign in "*+" if sign in step), ([step, "1"], "+"))
-        value = int(first)
-        while value <= int(last[0]):
-            yield value
-            value = value * int(last[1]) if by == "*" else value + int(last[1])
-
-
-def products(axes, values):
-    """All combinations of the axes' values, each as text such as 1,4..16*2."""
-    for chosen in itertools.product(*(list(values_of(text)) for text in values)):
-        yield dict(zip(axes, chosen))
-
-
-def entries_of(path):
-    """Each line of a list as (text, head, problems): the values of its axes, by name, of each of its problems."""
-    head, named, columns = "", [], []
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            words = line.partition("#")[0].split()
-            found = []
-            if words and not line.startswith(" "):
-                head = line.rstrip("\n")
-                end = next((i for i, word in enumerate(words) if word in ("with", ":")), len(words))
-                pairs = dict(word.split("=", 1) for word in words[1:end])
-                named = [{"operator": words[0], **chosen} for chosen in products(pairs, pairs.values())]
-                columns = line.partition("#")[0].partition(" : ")[2].split()
-                found = [] if columns else named
-            elif words:
-                sizes = list(products(columns, [word for word in words if "=" not in word]))
-                found = [{**common, **at} for common in named for at in sizes]
-            yield line, head if words else "", found
 
 
 class Rows:
@@ -120,7 +80,9 @@ class Rows:
 
     def of_problem(self, problem):
         """The names of the rows that a list's problem has: those of the types with the fewest axes that it does not name."""
-        wanted = {axis: value_text(value) for axis, value in problem.items() if axis != "operator"}
+        if problem.operator != self.operator:
+            return []
+        wanted = {axis: value_text(value) for axis, value in problem.axes.items()}
         found = {}
         for name, own in self.own.items():
             if all(value_text(own.get(axis, value)) == value for axis, value in wanted.items()):
@@ -154,19 +116,20 @@ def thinned(rows, program, stay, limit, enough):
 def write_list(path, is_gone):
     """The list without some problems. Those that differ in the last column alone share a line again."""
     out, written, line_of = [], None, None
-    for line, head, found in entries_of(path):
-        columns = head.partition(" : ")[2].split()
-        if not columns or not line.startswith(" "):
-            if not columns and not (found and all(map(is_gone, found))):
-                out.append(line)
+    for line in lines_of(path):
+        columns = line.head.partition(" : ")[2].split()
+        if not columns or not line.text.startswith(" "):
+            if not columns and not (line.problems and all(map(is_gone, line.problems))):
+                out.append(line.text)
             line_of = None
             continue
-        words = line.partition("#")[0].split()
-        more = [word for word in words if "=" in word] + ([line[line.index("#") :].rstrip("\n")] if "#" in line else [])
-        for *first, last in dict.fromkeys(tuple(str(one[axis]) for axis in columns) for one in found if not is_gone(one)):
-            if written != head:
-                out.append(head + "\n")
-                written, line_of = head, None
+        words = line.text.partition("#")[0].split()
+        more = [word for word in words if "=" in word] + ([f"# {line.comment}"] if line.comment else [])
+        left = [problem for problem in line.problems if not is_gone(problem)]
+        for *first, last in dict.fromkeys(tuple(value_text(problem.axes[axis]) for axis in columns) for problem in left):
+            if written != line.head:
+                out.append(line.head + "\n")
+                written, line_of = line.head, None
             if line_of == first and not more:
                 out[-1] = f"{out[-1][:-1]},{last}\n"
                 continue
@@ -189,14 +152,13 @@ def main():
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = Rows(given.tables, folder)
-        own = [problem for path in given.stay for _, _, found in entries_of(path) for problem in found]
-        stay = [name for problem in own if problem["operator"] == rows.operator for name in rows.of_problem(problem)]
+        stay = [name for path in given.stay for problem in problems_of(path) for name in rows.of_problem(problem)]
         gone = thinned(rows, given.choose, stay, given.limit, int(given.keep * len(rows.own)))
         if not given.write:
             return
 
         def is_gone(problem):
-            found = rows.of_problem(problem) if problem["operator"] == rows.operator else []
+            found = rows.of_problem(problem)
             return bool(found) and gone.issuperset(found)
 
         for device, path in enumerate(given.tables):
