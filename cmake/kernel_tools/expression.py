@@ -6,6 +6,7 @@ name may hold a string, `map[key]` looks a value up, and a word that is no name 
 """
 
 import functools
+import math
 import re
 
 from . import KernelBuildError
@@ -153,6 +154,7 @@ FUNCTIONS = {
     "ceil_div": (2, ceil_div),
     "round_up": (2, lambda value, unit: ceil_div(value, unit) * unit),
     "next_pow2": (1, lambda value: 1 if value <= 1 else 1 << (value - 1).bit_length()),
+    "sqrt": (1, math.isqrt),
 }
 
 ARITHMETIC = {
@@ -241,5 +243,7 @@ def evaluate(text, names, maps=None, words=()):
             return checked(function(*arguments))
         except ZeroDivisionError:
             return fail("division by zero")
+        except ValueError:
+            return fail(f"{node[1]} of {arguments[0]}")
 
     return visit(parse(text))

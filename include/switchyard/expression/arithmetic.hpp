@@ -136,6 +136,13 @@ enum class opcode : std::uint8_t {
       if (a > (std::int64_t{1} << 62)) return fault::overflow;
       out = a <= 1 ? 1 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(a)));
       return fault::none;
+    case opcode::square_root:
+      if (a < 0) return fault::out_of_range;
+      out = static_cast<std::int64_t>(__builtin_sqrt(static_cast<double>(a)));
+      // A double may have rounded `a` up to the next square.
+      if (static_cast<std::uint64_t>(out) * static_cast<std::uint64_t>(out) > static_cast<std::uint64_t>(a))
+        --out;
+      return fault::none;
     default:
       return fault::out_of_range;
   }

@@ -44,8 +44,8 @@ class expression {
   /// Parses an integer expression. Throws expression_error.
   [[nodiscard]] static expression parse(std::string_view text, const scope& names);
 
-  /// Parses a real expression. It adds decimal literals, sqrt, log2 and exp2, and has no %, << and >>. Throws
-  /// expression_error.
+  /// Parses a real expression. It adds decimal literals, log2 and exp2, does not round sqrt, and has no %, <<
+  /// and >>. Throws expression_error.
   [[nodiscard]] static expression parse_real(std::string_view text, const scope& names);
 
   [[nodiscard]] bool is_constant() const noexcept {

@@ -120,8 +120,9 @@ template <class Function>
       return truth_of(false, !a.contains(0));
     case opcode::truth:
       return truth_of(!a.contains(0), false);
-    case opcode::next_pow2: {
-      a = cut(a, lowest, std::int64_t{1} << 62);
+    case opcode::next_pow2:
+    case opcode::square_root: {
+      a = code == opcode::next_pow2 ? cut(a, lowest, std::int64_t{1} << 62) : cut(a, 0, highest);
       if (a.is_empty()) return {};
       interval out;
       (void)apply(code, a.low, a.low, out.low);

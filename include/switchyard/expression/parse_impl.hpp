@@ -248,11 +248,17 @@ SWITCHYARD_FUNCTION void expression_parser::call(std::string_view function) {
                                                    {"ceil_div", opcode::ceil_div, false, true},
                                                    {"round_up", opcode::round_up, false, true},
                                                    {"next_pow2", opcode::next_pow2, false, true},
-                                                   {"sqrt", opcode::square_root, true, false},
+                                                   {"sqrt", opcode::square_root, false, false},
                                                    {"log2", opcode::logarithm2, true, false},
                                                    {"exp2", opcode::power2, true, false}}};
+  std::vector<std::string_view> names;
   for (const known& candidate : functions) {
-    if (candidate.name != function || (real_ ? candidate.integer_only : candidate.real_only)) continue;
+    const bool is_of_others = real_ ? candidate.integer_only : candidate.real_only;
+    if (!is_of_others) names.push_back(candidate.name);
+    if (candidate.name != function) continue;
+    if (is_of_others)
+      fail("'" + std::string{function} + "' is a function of " + (real_ ? "integer" : "real") +
+           " expressions");
     int count = 1;
     ternary();
     while (take(",")) {
@@ -267,8 +273,6 @@ SWITCHYARD_FUNCTION void expression_parser::call(std::string_view function) {
     }
     return operate(candidate.code);
   }
-  std::vector<std::string_view> names;
-  for (const known& candidate : functions) names.push_back(candidate.name);
   fail("no function '" + std::string{function} + "'" + text::suggestion(function, names));
 }
 

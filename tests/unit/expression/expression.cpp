@@ -71,6 +71,10 @@ TEST_CASE("every operator computes at run time what it computes when folded") {
                                  {"next_pow2(a + 1)", 4},
                                  {"next_pow2(c)", 1},
                                  {"next_pow2(d)", 1},
+                                 {"sqrt(b)", 2},
+                                 {"sqrt(a)", 1},
+                                 {"sqrt(c)", 0},
+                                 {"sqrt(f)", 3037000499},
                                  {"f >> 62", 1}}) {
     CHECK(value(given.text) == given.expected);
     // The same text with the axes' values in place of one-letter names.
@@ -144,10 +148,15 @@ TEST_CASE("overflow, division by zero and ranges are faults, never wrapped value
   CHECK(run("ceil_div(d, a)").why == fault::out_of_range);
   CHECK(run("ceil_div(a, d)").why == fault::out_of_range);
   CHECK(run("round_up(a, d)").why == fault::out_of_range);
+  CHECK(run("sqrt(d)").why == fault::out_of_range);
   CHECK(value("f + 0") == highest);
   CHECK(value("ceil_div(f, 2)") == (std::int64_t{1} << 62));
   CHECK(value("wide >> 63") == -1);
   CHECK(value("next_pow2(1 << 62)") == (std::int64_t{1} << 62));
+  CHECK(value("sqrt(9223372030926249001)") == 3037000499);
+  CHECK(value("sqrt(9223372030926249000)") == 3037000498);
+  CHECK(value("sqrt(4503599761588225)") == 67108865);
+  CHECK(value("sqrt(4503599761588224)") == 67108864);
   CHECK_THAT(refusal("9223372036854775807 + 1"), has_text("overflows 64 bits"));
   CHECK_THAT(refusal("1 << 63"), has_text("out of its range"));
   CHECK_THAT(refusal("9223372036854775808"), has_text("does not fit 64 bits"));

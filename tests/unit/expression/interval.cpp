@@ -64,6 +64,9 @@ TEST_CASE("bounds of an expression over ranges of axes") {
   CHECK(bounds_of("f && d", axes) == "1 to 1");
   CHECK(bounds_of("1 << c", axes) == "1 to 32");
   CHECK(bounds_of("next_pow2(b)", axes) == "1 to 128");
+  CHECK(bounds_of("sqrt(b)", axes) == "0 to 10");
+  CHECK(bounds_of("sqrt(c)", axes) == "0 to 2");  // what has no root counts for nothing
+  CHECK(bounds_of("sqrt(f)", axes) == "none");
   CHECK(bounds_of("-f", axes) == "2 to 8");
   CHECK(bounds_of("stride", axes) == std::to_string(lowest) + " to " + std::to_string(highest));
 }

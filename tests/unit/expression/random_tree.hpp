@@ -62,6 +62,14 @@ struct tree {
       while (power < a) power *= 2;
       return fit(power);
     }
+    if (op == "sqrt") {
+      if (a < 0) return {0, fault::out_of_range};
+      wide root = 0;
+      for (wide step = wide{1} << 32; step != 0; step /= 2) {
+        if ((root + step) * (root + step) <= a) root += step;
+      }
+      return fit(root);
+    }
     const outcome second = parts[1].evaluate();
     if (second.why != fault::none) return second;
     const wide b = second.value;
@@ -117,15 +125,13 @@ inline tree random_tree(std::mt19937_64& random, int depth) {
   if (kind == 0) {
     out.op = below(2) == 0 ? "neg" : "!";
   } else if (kind == 1) {
-    out.op = "next_pow2";
+    out.op = below(2) == 0 ? "next_pow2" : "sqrt";
   } else if (kind <= 3) {
     out.op = "?";
   } else {
     out.op = binary[below(binary.size())];
   }
-  const std::size_t count = out.op == "?"                                               ? 3
-                            : out.op == "neg" || out.op == "!" || out.op == "next_pow2" ? 1
-                                                                                        : 2;
+  const std::size_t count = out.op == "?" ? 3 : kind <= 1 ? 1 : 2;
   for (std::size_t i = 0; i < count; ++i) out.parts.push_back(random_tree(random, depth - 1));
   return out;
 }
