@@ -105,17 +105,11 @@ std::string format_row(const sy::operator_description& op, const sy::row_group& 
 namespace {
 
 /// The conditions that read nothing but what the group's rows say. Others hold for some calls of a row.
-[[nodiscard]] std::vector<sy::condition> conditions_on_rows(const sy::variant& of, const sy::row_group& group,
-                                                            std::size_t axes) {
-  std::vector<bool> is_said(axes);
-  for (const sy::axis_value& value : group.type) is_said[value.axis] = true;
-  for (const std::uint32_t axis : group.axes) is_said[axis] = true;
+[[nodiscard]] std::vector<sy::condition> conditions_on_rows(const sy::variant& of,
+                                                            const sy::row_group& group) {
   std::vector<sy::condition> out;
   for (const sy::condition& condition : of.conditions) {
-    bool reads_others = false;
-    for (std::uint32_t axis = 0; axis < axes; ++axis)
-      reads_others = reads_others || (!is_said[axis] && condition.value.reads_axis(axis));
-    if (!reads_others) out.push_back(condition);
+    if (sy::is_decided_by(group.type, group.axes, condition.value)) out.push_back(condition);
   }
   return out;
 }
@@ -143,7 +137,7 @@ std::shared_ptr<const sy::manifest> named_variants(const std::vector<const table
     for (const sy::variant* const other : candidates->second) {
       if (contradict(other->type, group.type)) continue;
       variant.cost = other->cost;
-      variant.conditions = conditions_on_rows(*other, group, first.op().axes.size());
+      variant.conditions = conditions_on_rows(*other, group);
       return;
     }
   };

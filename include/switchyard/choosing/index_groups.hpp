@@ -58,7 +58,12 @@ class group_indexer {
 
   [[nodiscard]] named_candidates name_candidates(const row_group& rows, std::size_t id, const table& from);
 
-  void add_cost(const indexed_group& group, named_candidates& named, joint_program_builder& program) const;
+  /// What costs read at rows and calls of a group alike: the type's values, and of each other type axis the
+  /// first that the rows were measured with.
+  [[nodiscard]] static std::vector<axis_value> cost_values(const row_group& rows);
+
+  /// The cost of an id's first candidate, if the group's rows decide it; null otherwise.
+  [[nodiscard]] const expression* cost_of(const named_candidates& named, std::size_t number) const;
 
   [[nodiscard]] serving_rule make_serving_rule(indexed_group& group, std::span<const std::uint32_t> meant,
                                                joint_program_builder& program) const;
@@ -71,13 +76,6 @@ class group_indexer {
   /// Whether a type has all values of another one.
   [[nodiscard]] static bool includes(const std::vector<axis_value>& type,
                                      const std::vector<axis_value>& wanted);
-
-  /// Whether an expression reads no axis besides those of a group's type and rows.
-  [[nodiscard]] bool is_said(const std::vector<axis_value>& type, const std::vector<std::uint32_t>& axes,
-                             const expression& value) const;
-
-  /// The costs of a row's variants on the device it was measured on.
-  void add_costs(indexed_group& into, std::size_t row, const table& from) const;
 
   void index(indexed_group& group) const;
 
@@ -94,6 +92,7 @@ class group_indexer {
   std::vector<silent_group> silent_;
   std::vector<std::unordered_map<std::string_view, std::uint32_t>> known_;  // of each group, its tables' ids
   std::vector<joint_program_builder> programs_;                             // likewise
+  std::vector<std::vector<axis_value>> cost_values_;                        // likewise
 };
 
 }  // namespace detail

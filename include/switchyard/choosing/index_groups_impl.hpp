@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,6 +59,7 @@ SWITCHYARD_FUNCTION std::vector<indexed_group> group_indexer::index() {
       } else {
         known_.emplace_back();
         programs_.emplace_back();
+        cost_values_.push_back(cost_values(rows));
         into = &groups_.emplace_back();
         into->type = rows.type;
         into->axes = rows.axes;
@@ -123,7 +125,7 @@ SWITCHYARD_FUNCTION void group_indexer::add_dimensions(indexed_group& into, cons
   }
   for (const match_feature& feature : match.features) {
     if (into.dimensions.size() == max_dimensions) break;
-    if (feature.rule.metric != axis_metric::ignore && is_said(into.type, into.axes, feature.value))
+    if (feature.rule.metric != axis_metric::ignore && is_decided_by(into.type, into.axes, feature.value))
       into.dimensions.push_back({feature.rule, no_index, program.add(folded(into, feature.value)), {}});
   }
   // If all are ignored, every row is equally near; an index still needs one dimension.
@@ -150,9 +152,22 @@ SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_
     if (!is_new) continue;
     into.ids.push_back(rows.ids[i]);
     into.named.push_back(name_candidates(rows, i, from));
-    add_cost(into, into.named.back(), programs_[number]);
     into.serving.push_back(make_serving_rule(into, into.named.back().candidates, programs_[number]));
   }
+  // A table names a few attributes of its device; of this device all are known.
+  const attribute_values& attributes =
+      into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
+  std::vector<std::optional<expression>> costs(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    named_candidates& named = into.named[ids[i]];
+    const expression* const cost = cost_of(named, number);
+    if (cost == nullptr) continue;
+    const std::vector<axis_value>& values = cost_values_[number];
+    costs[i] = cost->fold(values, attributes);
+    if (named.cost == no_index)
+      named.cost = programs_[number].add(cost->fold(values, set_.device.attributes));
+  }
+  std::vector<std::int64_t> problem(set_.op->axes.size());
   for (std::size_t row = 0; row < rows.row_count(); ++row) {
     const auto at = rows.coordinates(row);
     const auto times = rows.row_times(row);
@@ -166,15 +181,18 @@ SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_
       into.repeated.push_back({into.slots.find(at, into.at.data()), origin});
       continue;
     }
-    for (const std::int64_t value : at) into.at.push_back(value);
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      into.at.push_back(at[i]);
+      problem[into.axes[i]] = at[i];
+    }
     const auto first = static_cast<std::uint32_t>(into.times.size());
     for (const measured_time& time : times) {
-      if (!into.named[ids[time.variant]].candidates.empty()) {
-        into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds), -1});
-      }
+      if (into.named[ids[time.variant]].candidates.empty()) continue;
+      const std::optional<expression>& cost = costs[time.variant];
+      into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds),
+                            cost ? log_cost(cost->evaluate({problem, {}, {}, nullptr})) : -1});
     }
     into.ranges.push_back({first, static_cast<std::uint32_t>(into.times.size()) - first});
-    add_costs(into, into.row_count() - 1, from);
     into.origins.push_back(origin);
   }
 }
@@ -198,12 +216,21 @@ SWITCHYARD_FUNCTION named_candidates group_indexer::name_candidates(const row_gr
   return out;
 }
 
-SWITCHYARD_FUNCTION void group_indexer::add_cost(const indexed_group& group, named_candidates& named,
-                                                 joint_program_builder& program) const {
-  if (named.candidates.empty()) return;
-  const variant& variant = *set_.candidates[named.candidates.front()].variant;
-  if (variant.cost.text.empty() || !is_said(group.type, group.axes, variant.cost.value)) return;
-  named.cost = program.add(folded(group, variant.cost.value));
+SWITCHYARD_FUNCTION std::vector<axis_value> group_indexer::cost_values(const row_group& rows) {
+  std::vector<axis_value> out = rows.type;
+  for (const measured_values& measured : rows.measured_with) {
+    if (!measured.values.empty()) out.push_back({measured.axis, measured.values.front()});
+  }
+  return out;
+}
+
+SWITCHYARD_FUNCTION const expression* group_indexer::cost_of(const named_candidates& named,
+                                                             std::size_t number) const {
+  if (named.candidates.empty()) return nullptr;
+  const condition& cost = set_.candidates[named.candidates.front()].variant->cost;
+  if (cost.text.empty() || !is_decided_by(cost_values_[number], groups_[number].axes, cost.value))
+    return nullptr;
+  return &cost.value;
 }
 
 SWITCHYARD_FUNCTION serving_rule group_indexer::make_serving_rule(indexed_group& group,
@@ -235,7 +262,7 @@ SWITCHYARD_FUNCTION bool group_indexer::add_conditions(indexed_group& group, con
   for (const condition& condition : of.conditions) {
     expression value = folded(group, condition.value);
     if (value.is_constant() && value.evaluate({}).value != 0) continue;
-    if (only_said && !is_said(group.type, group.axes, value)) continue;
+    if (only_said && !is_decided_by(group.type, group.axes, value)) continue;
     const std::uint32_t number = program.add(std::move(value));
     const auto known = std::find(group.conditions.begin(), group.conditions.end(), number);
     const std::ptrdiff_t bit = known - group.conditions.begin();
@@ -253,37 +280,6 @@ SWITCHYARD_FUNCTION bool group_indexer::includes(const std::vector<axis_value>& 
       return has.axis == needed.axis && has.value == needed.value;
     });
   });
-}
-
-SWITCHYARD_FUNCTION bool group_indexer::is_said(const std::vector<axis_value>& type,
-                                                const std::vector<std::uint32_t>& axes,
-                                                const expression& value) const {
-  for (std::uint32_t axis = 0; axis < set_.op->axes.size(); ++axis) {
-    if (!value.reads_axis(axis)) continue;
-    const bool known =
-        std::find(axes.begin(), axes.end(), axis) != axes.end() ||
-        detail::any_of(type.begin(), type.end(), [axis](const axis_value& has) { return has.axis == axis; });
-    if (!known) return false;
-  }
-  return true;
-}
-
-SWITCHYARD_FUNCTION void group_indexer::add_costs(indexed_group& into, std::size_t row,
-                                                  const table& from) const {
-  // A table names a few attributes of its device; of this device all are known.
-  const attribute_values& attributes =
-      into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
-  std::vector<std::int64_t> problem(set_.op->axes.size());
-  for (const axis_value& wanted : into.type) problem[wanted.axis] = wanted.value;
-  for (std::size_t i = 0; i < into.axes.size(); ++i)
-    problem[into.axes[i]] = into.at[row * into.axes.size() + i];
-  const auto [first, count] = into.ranges[row];
-  for (candidate_time& time : std::span{into.times}.subspan(first, count)) {
-    const named_candidates& named = into.named[time.variant];
-    if (named.cost == no_index) continue;
-    const expression& cost = set_.candidates[named.candidates.front()].variant->cost.value;
-    time.cost = log_cost(cost.evaluate({problem, attributes, {}, nullptr}));
-  }
 }
 
 SWITCHYARD_FUNCTION void group_indexer::index(indexed_group& group) const {
@@ -306,7 +302,8 @@ SWITCHYARD_FUNCTION void group_indexer::index(indexed_group& group) const {
   }
   std::uint64_t said = 0;  // the conditions that rows decide
   for (std::size_t i = 0; i < group.conditions.size(); ++i) {
-    if (is_said(group.type, group.axes, group.program.at(group.conditions[i]))) said |= std::uint64_t{1} << i;
+    if (is_decided_by(group.type, group.axes, group.program.at(group.conditions[i])))
+      said |= std::uint64_t{1} << i;
   }
   if (said != 0) group.holding.assign(group.row_count(), ~said);
   std::vector<float> points(group.row_count() * dimensions);

@@ -96,6 +96,16 @@ struct row_group {
   }
 };
 
+/// Whether an expression reads no axes besides those that have a value in `type` and those of a group's rows.
+[[nodiscard]] inline bool is_decided_by(const std::vector<axis_value>& type,
+                                        const std::vector<std::uint32_t>& axes,
+                                        const expression& value) noexcept {
+  std::uint64_t unknown = value.axes_read();
+  for (const axis_value& has : type) unknown &= ~(std::uint64_t{1} << has.axis);
+  for (const std::uint32_t axis : axes) unknown &= ~(std::uint64_t{1} << axis);
+  return unknown == 0;
+}
+
 /// A variant that must not be used.
 struct denial {
   std::string variant;

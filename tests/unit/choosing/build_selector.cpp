@@ -219,6 +219,50 @@ TEST_CASE("times are carried to a problem in proportion to the variants' costs")
   CHECK(rules_with(coarse, fine, "", 0)->select(problem).variant == 0);
 }
 
+TEST_CASE("a cost may read what a group's rows were measured with") {
+  constexpr std::uint32_t masked = 2;
+  constexpr std::uint32_t width = 3;
+  auto measured = empty_table({"tiles", "plain"});
+  add_row(measured->groups[0], 256, 1024, {10.0F, 11.0F});
+  const auto variants = std::make_shared<manifest>(*manifest_with({"tiles", "plain"}));
+  std::size_t i = 0;
+  for (const char* text : {"ceil_div(rows * width, 512)", "rows"}) {
+    variants->variants[i++].cost = {text, expression::parse(text, detail::make_scope(sample::description()))};
+  }
+  const auto chosen_at = [&](std::int64_t columns, std::int64_t width_of_call,
+                             std::vector<std::shared_ptr<const table>> tables) {
+    std::vector<std::string> warned;
+    const auto rules =
+        build_selector({&sample::description(), card(), {variants}, {}, std::move(tables), ""}, warned);
+    CHECK(warned.empty());
+    return rules->select(sample::problem({{"rows", 260}, {"columns", columns}, {"width", width_of_call}}));
+  };
+  const auto chosen_with = [&](std::vector<measured_values> values, std::int64_t width_of_call) {
+    measured->groups[0].measured_with = std::move(values);
+    return chosen_at(1024, width_of_call, {measured});
+  };
+  // Nothing is known of the row's width: the first grows like the second.
+  CHECK(chosen_with({}, 2).variant == 0);
+  CHECK(chosen_with({{masked, {0, 1}}}, 2).variant == 0);
+  // At a width of 2, the first needs a second tile. A call of another width is scaled as the row's.
+  for (const std::int64_t width_of_call : {1, 2, 8}) {
+    const choice chosen = chosen_with({{masked, {0, 1}}, {width, {2}}}, width_of_call);
+    CHECK(chosen.variant == 1);
+    CHECK(chosen.growth == Approx(260.0 / 256));
+    CHECK(chosen.microseconds == Approx(11 * 260.0 / 256));
+  }
+  // The first of several widths counts, also for rows of another table.
+  CHECK(chosen_with({{width, {1, 2}}}, 2).variant == 0);
+  CHECK(chosen_with({{width, {1, 2}}}, 2).growth == Approx(1));
+  CHECK(chosen_with({{width, {2, 3}}}, 1).variant == 1);
+  auto more = std::make_shared<table>(*empty_table({"plain", "tiles"}));
+  more->path = "more.json";
+  more->groups[0].measured_with = {{width, {1}}};
+  add_row(more->groups[0], 256, 8, {11.0F, 10.0F});
+  CHECK(chosen_at(8, 1, {more}).variant == 0);
+  CHECK(chosen_at(8, 1, {measured, more}).growth == Approx(260.0 / 256));
+}
+
 TEST_CASE("a variant that a row lacks counts as a little slower than the slowest there") {
   // Each of two rows, equally far, lacks the other's winner: what loses by less where it was measured wins.
   auto measured = empty_table({"a", "b", "both"});
