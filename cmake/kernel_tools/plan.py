@@ -3,9 +3,12 @@
 
 import json
 import os
+import re
 
 from . import KernelBuildError
 from .scope import MISSING
+
+COST_NS = re.compile(r"\bcost_ns\b")  # in a rule's cost: the sum of its terms
 
 BACKEND_OF = {"host": ("host",), "nvcc": ("cuda",), "hip": ("hip",), "triton": ("cuda", "hip")}
 
@@ -69,7 +72,8 @@ class Plan:
         if variant["workspace"] is MISSING:
             variant["workspace"] = {}
         cost = scope.resolve(rule.get("cost", MISSING))
-        if cost not in (MISSING, "cost_ns"):
+        reads_time = cost is not MISSING and COST_NS.search(cost) is not None
+        if cost is not MISSING and not reads_time:
             variant["cost"] = cost
             if unit := space.cost_us.get(self.names["target"], {}).get(variant["id"]):
                 variant["cost_us"] = unit
@@ -81,8 +85,9 @@ class Plan:
             variant.update(cost_key=key, cost_terms=terms)  # for fit_costs.py; no part of the manifest
             if factors := space.cost_ns.get(self.names["target"], {}).get(key):
                 variant["cost_ns"] = sum_of_terms(key, factors, terms)
-                if cost == "cost_ns":
-                    variant["cost"] = variant["cost_ns"]
+                if reads_time:
+                    time = variant["cost_ns"]
+                    variant["cost"] = time if cost == "cost_ns" else COST_NS.sub(f"({time})", cost)
         order = scope.evaluate(rule.get("order", 0))
         self.variants.append({"order": order, "toolchains": sorted(set(toolchains)), "variant": variant})
 

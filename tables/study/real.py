@@ -65,8 +65,12 @@ def write_table(path, study, table, match=None, neighbours=8, envelope=1.5):
 
 
 def type_of(study):
+    """The study's type, with what its data does not say and costs read."""
     flags = {"in_place", "packed", "with_residual"}
-    return {name: bool(value) if name in flags else value for name, value in study.type.items()}
+    own = {name: bool(value) if name in flags else value for name, value in study.type.items()}
+    if study.operator == "layer_norm_backward":
+        own |= {"gamma_dtype": own["dtype"], "with_gamma": True, "with_residual": False, "with_weight_gradients": True}
+    return own
 
 
 def choose(program, folder, asked):

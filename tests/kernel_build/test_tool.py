@@ -225,6 +225,10 @@ class Spaces(Folder):
         one, two = self.variants(self.write(variants=[carried], cost_ns={"host-any": {"v1": [1500, 20.5, 0]}}))
         self.assertEqual(one["cost"], one["cost_ns"])
         self.assertNotIn("cost", two)
+        carried["cost"] = "sqrt(10000 * cost_ns)"
+        one, two = self.variants(self.write(variants=[carried], cost_ns={"host-any": {"v1": [1500, 20.5, 0]}}))
+        self.assertEqual(one["cost"], f"sqrt(10000 * ({one['cost_ns']}))")
+        self.assertNotIn("cost", two)
         rule["cost_key"] = "both"
         one, two = self.variants(self.write(variants=[rule], cost_ns={"host-any": {"both": [0, 20, 0.0125]}}))
         self.assertEqual(two["cost_ns"], "(20000000 * (ceil_div(n, 8)) + 12500 * (n * tile)) / 1000000")
