@@ -43,8 +43,8 @@ def combinations(names, values):
         yield dict(zip(names, chosen))
 
 
-def pairs_of(words):
-    return dict(word.split("=", 1) for word in words)
+def options_of(words):
+    return {name: value_of(value) for name, value in (word.split("=", 1) for word in words)}
 
 
 def lines_of(path):
@@ -59,11 +59,11 @@ def lines_of(path):
                 named, _, below = content.partition(" : ")
                 before, _, after = named.partition(" with ")
                 (operator, *axes), columns = before.split(), below.split()
-                axes, options = pairs_of(axes), {name: value_of(value) for name, value in pairs_of(after.split()).items()}
+                axes, options = dict(word.split("=", 1) for word in axes), options_of(after.split())
                 common = list(combinations(axes, axes.values()))
                 found = [] if columns else [Problem(operator, axes, options) for axes in common]
             elif words:
-                own = {name: value_of(value) for name, value in pairs_of(word for word in words if "=" in word).items()}
+                own = options_of(word for word in words if "=" in word)
                 sizes = list(combinations(columns, (word for word in words if "=" not in word)))
                 found = [Problem(operator, {**axes, **at}, {**options, **own}) for axes in common for at in sizes]
             yield Line(text, head if words else "", comment, found)
