@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -155,17 +154,18 @@ SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_
     into.serving.push_back(make_serving_rule(into, into.named.back().candidates, programs_[number]));
   }
   // A table names a few attributes of its device; of this device all are known.
-  const attribute_values& attributes =
-      into.rank == table_rank::this_device ? set_.device.attributes : from.device.attributes;
-  std::vector<std::optional<expression>> costs(ids.size());
+  const bool is_of_another = into.rank != table_rank::this_device;
+  std::vector<expression> costs(ids.size());  // 0, which is no cost, where the rows decide none
   for (std::size_t i = 0; i < ids.size(); ++i) {
     named_candidates& named = into.named[ids[i]];
     const expression* const cost = cost_of(named, number);
     if (cost == nullptr) continue;
     const std::vector<axis_value>& values = cost_values_[number];
-    costs[i] = cost->fold(values, attributes);
-    if (named.cost == no_index)
-      named.cost = programs_[number].add(cost->fold(values, set_.device.attributes));
+    costs[i] = cost->fold(values, is_of_another ? from.device.attributes : set_.device.attributes);
+    if (named.cost == no_index) {
+      named.cost =
+          programs_[number].add(is_of_another ? cost->fold(values, set_.device.attributes) : costs[i]);
+    }
   }
   std::vector<std::int64_t> problem(set_.op->axes.size());
   for (std::size_t row = 0; row < rows.row_count(); ++row) {
@@ -188,9 +188,8 @@ SWITCHYARD_FUNCTION void group_indexer::add_rows(indexed_group& into, std::size_
     const auto first = static_cast<std::uint32_t>(into.times.size());
     for (const measured_time& time : times) {
       if (into.named[ids[time.variant]].candidates.empty()) continue;
-      const std::optional<expression>& cost = costs[time.variant];
-      into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds),
-                            cost ? log_cost(cost->evaluate({problem, {}, {}, nullptr})) : -1});
+      const float cost = log_cost(costs[time.variant].evaluate({problem, {}, {}, nullptr}));
+      into.times.push_back({ids[time.variant], time.microseconds, std::log2(time.microseconds), cost});
     }
     into.ranges.push_back({first, static_cast<std::uint32_t>(into.times.size()) - first});
     into.origins.push_back(origin);
